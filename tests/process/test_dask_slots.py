@@ -12,7 +12,7 @@ import pytest
 
 from tests.leaks import eventually
 from tests.process.endings import leave_at_once
-from workbench.engines.cluster.heads import Head, encode
+from workbench.engines.cluster.backend import Head
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
 from workbench.engines.dask.slots import ChildDied, HeadDone, RunHead, SlotChild, Slots
@@ -36,7 +36,7 @@ def no_refs(ref: object) -> Any:
 def head_of(function: Callable[..., Any], task: int) -> RunHead:
     code = Packer("s~1", 1, no_refs, "here").pack(function, None).header
     head = Head(task, "f", "s~1", 1, function=task, code=code)
-    return RunHead(task, encode(head), "s~1", (), False, 0)
+    return RunHead(head, ())
 
 
 class Shown:

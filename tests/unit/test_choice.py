@@ -15,7 +15,7 @@ import pytest
 from workbench import config
 from workbench.engines import choice, probe
 from workbench.engines.choice import Choice, read
-from workbench.engines.probe import NodeVersions, compare
+from workbench.engines.probe import NodeVersions
 from workbench.errors import ConfigError, SessionError
 from workbench.report import sessions
 
@@ -150,9 +150,7 @@ def test_an_address_is_tried_for_a_while() -> None:
 
 # -- the probe -------------------------------------------------------------------------------------
 
-OURS = NodeVersions(
-    "3.12.4", "laptop", "/home/me", "abc", dict.fromkeys(probe.NEEDED, "1.2") | {"numpy": "2.1.0"}
-)
+OURS = NodeVersions("3.12.4", "laptop", "0.2.0", {"numpy": "2.1.0", "cloudpickle": "3.1"})
 
 
 def theirs(**other: Any) -> NodeVersions:
@@ -162,29 +160,28 @@ def theirs(**other: Any) -> NodeVersions:
 
 def test_the_same_is_fine_and_so_are_small_differences() -> None:
     for others in ([], [theirs()], [theirs(python="3.12.9", packages={"numpy": "2.4.0"})]):
-        assert compare(OURS, others) == ("", False, ())
+        probe.check(OURS, others)  # a warning is an error here
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
         ({"python": "3.11.9"}, ["3.12.4", "3.11.9", "node7"]),
-        ({"packages": {"msgspec": "", "xxhash": ""}},
-         ["`pip install msgspec==1.2 xxhash==1.2`", "node7"]),
+        ({"workbench": "0.1.9"}, ["node7 have Workbench 0.1.9", "ipyworkbench==0.2.0`"]),
+        ({"workbench": ""}, ["node7 have no Workbench", "`pip install"]),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused(other: dict[str, Any], words: list[str]) -> None:
-    refusal = compare(OURS, [theirs(), theirs(**other)]).refusal
-    assert not [word for word in words if word not in refusal]
+    with pytest.raises(SessionError) as error:
+        probe.check(OURS, [theirs(), theirs(**other)])
+    assert not [word for word in words if word not in str(error.value)]
 
 
-def test_a_workbench_that_is_missing_or_differs_is_sent_and_another_numpy_said_once() -> None:
-    for digest in ("", "another"):
-        assert compare(OURS, [theirs(), theirs(workbench=digest)]) == ("", True, ())
+def test_another_numpy_is_said_once() -> None:
     other = theirs(packages={"numpy": "1.26.4"})
-    (said,) = compare(OURS, [other, other]).warnings
-    assert "numpy 2.1.0" in said
-    assert "1.26.4" in said
+    with pytest.warns(UserWarning, match=r"numpy 2\.1\.0.*1\.26\.4") as said:
+        probe.check(OURS, [other, other])
+    assert len(said) == 1
 
 
 def test_the_probe_needs_nothing_but_python() -> None:
@@ -200,4 +197,3 @@ def test_the_probe_needs_nothing_but_python() -> None:
     assert (here.python, here.node) == (found.python, found.node)
     assert here.workbench
     assert all(here.packages.values())
-    assert compare(here, [found]).refusal

@@ -42,7 +42,7 @@ worker          neutral api.functions client core.events core.instructions core.
                 cloudpickle msgspec numpy
 engines         neutral client core.descriptions core.events core.logs core.snapshot core.tasks
                 engine error_notes host interop.registration memory.copying memory.segment
-                serialization server.settings | distributed msgspec numpy ray
+                memory.views serialization server.settings | distributed msgspec numpy ray
 ipython         neutral api core.events core.logs core.snapshot engine engines.choice
                 error_notes host.captured host.cells host.comms host.display
                 host.environment host.reloading host.seeding interop.registration report

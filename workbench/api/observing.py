@@ -81,8 +81,8 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
 def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     """Explain why an object is kept: by which variables, outputs, arrays, tasks, objects.
 
-    Every process that holds it is asked where: the answer has expressions that you can type, and
-    for each reason the code that lets go.
+    Every process that holds it is asked where, on Ray and Dask only this one: the answer has
+    expressions that you can type, and for each reason the code that lets go.
 
     Parameters
     ----------

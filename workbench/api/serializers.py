@@ -21,8 +21,9 @@ def register_serializer(
     """Set how instances of a class are stored.
 
     Registered once, in the notebook, it reaches all workers of the session, also later ones, before
-    any task submitted after it. (Ray's registry is one per process.) The deserializer is sent with
-    each object. Plain pickle and cloudpickle in the same process don't change.
+    any task submitted after it. On Ray and Dask it is this process's alone, as Ray's own registry
+    is. The deserializer is sent with each object. Plain pickle and cloudpickle in the same process
+    don't change.
 
     Parameters
     ----------

@@ -82,15 +82,15 @@ class Abilities:
 
     ``get``: fetch an object (and report its cost). ``free``: drop it though somebody has it;
     ``pin``: keep it whoever drops it, ``resident``: also in memory; ``spill``: move it to disk.
-    ``why``: say who keeps it.
+    ``why``: say who keeps it, ``holders``: also in other processes.
     ``interrupt``: stop what runs.
 
     Abilities that an engine may lack though it runs code: ``copy_on_write`` reads; ``streams``;
     ``restarts`` of actors, ``concurrency`` of their calls (several at once, or async methods);
     ``timeout`` of tasks; ``edited``: workers load edited modules; ``keep``: a session is kept
-    after its last driver, for a given time; ``huge_pages``;
-    ``max_calls``: a worker ends after that many; ``recursive``: stop a task without those that it
-    submitted; ``once``: a task without retries runs at most once, whatever dies; ``needs``: the
+    after its last driver, for a given time; ``huge_pages``; ``serializers`` of one process apply in
+    all; ``max_calls``: a worker ends after that many; ``recursive``: stop a task without those that
+    it submitted; ``once``: a task without retries runs at most once, whatever dies; ``needs``: the
     resources of a task (processors, memory) are respected; ``elsewhere``: an actor restarts on
     another node, if its own has died.
     """
@@ -101,6 +101,7 @@ class Abilities:
     resident: str = ""
     spill: str = ""
     why: str = ""
+    holders: str = ""
     interrupt: str = ""
     copy_on_write: str = ""
     streams: str = ""
@@ -110,6 +111,7 @@ class Abilities:
     edited: str = ""
     keep: str = ""
     recursive: str = ""
+    serializers: str = ""
     huge_pages: str = ""
     max_calls: str = ""
     needs: str = ""

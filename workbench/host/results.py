@@ -13,14 +13,19 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Seque
 from itertools import islice
 from typing import Any, Protocol
 
+from workbench.core.events import TaskSpec
 from workbench.errors import ActorDiedError
 from workbench.host.link import Failed
 from workbench.host.tracebacks import said_of
+from workbench.serialization import codec
 
 Types = tuple[type[BaseException], ...]
 
 STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 """Exceptions that end a task which a person stopped."""
+
+
+_OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
 class Owing(Protocol):
@@ -48,6 +53,14 @@ def yields_results(run: Owing, function: Callable[..., Any]) -> bool:
     if run.returns != 1:
         return run.returns > 1
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def retry_types(spec: TaskSpec) -> Types:
+    """Return the exceptions after which a task is retried: its `retry_exceptions`."""
+    if not spec.retry_on:
+        return ()
+    types: Types = codec.deserialize_inline(spec.retry_on, where=_OPTIONS)
+    return types
 
 
 def no_actor(error: BaseException, actor: int) -> ActorDiedError:

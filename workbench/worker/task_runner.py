@@ -40,6 +40,7 @@ from workbench.host.results import (
     Types,
     counted,
     no_actor,
+    retry_types,
     take,
     take_async,
     yields_results,
@@ -74,7 +75,6 @@ _NONE: Outcome = (ev.Value(b"N"),), (), False, ()
 """Outcome of a task that returns None."""
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
-_OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
 class TaskRunner:
@@ -148,7 +148,7 @@ class TaskRunner:
                 if self.is_serial:
                     self._reloader.before_task(run.origin)
                 if run.spec is not None:
-                    retry_on = _retry_on(run.spec)
+                    retry_on = retry_types(run.spec)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
                 interrupts.enter(task)
@@ -187,7 +187,7 @@ class TaskRunner:
                 if self._interrupts.is_stopping(run.task):
                     raise asyncio.CancelledError
                 if run.spec is not None:
-                    retry_on = _retry_on(run.spec)
+                    retry_on = retry_types(run.spec)
                 function, args, kwargs = self._prepared(run)
                 result = function(*args, **kwargs)
                 if inspect.isawaitable(result):
@@ -402,14 +402,6 @@ class TaskRunner:
         self._hand_over()
         self._connection.wait_for(self._connection.flush)
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
-
-
-def _retry_on(spec: ev.TaskSpec) -> Types:
-    """Return the exceptions after which a task is retried: its `retry_exceptions`."""
-    if not spec.retry_on:
-        return ()
-    types: Types = codec.deserialize_inline(spec.retry_on, where=_OPTIONS)
-    return types
 
 
 def _named(name: str, result: Any) -> dict[str, Any]:

@@ -42,8 +42,7 @@ def test_objects_are_listed_shown_and_kept_by_arrays(book: Book) -> None:
 
 
 def test_why_finds_what_actors_hold(book: Book) -> None:
-    if book.system.name == "dask":
-        pytest.skip("the processes of Dask's workers aren't asked, which %why says")
+    book.needs("holders")
     book.ok("""
         class Keeps:
             def keep(self, refs):
@@ -94,11 +93,16 @@ def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
 
 
 USES = {
+    "holders": ("ref = wb.put(1)", "print(wb.why(ref))"),
     "edited": ("%load_ext autoreload", "%autoreload 2", "%put --name told 1"),
     "huge_pages": ("%workbench stop", "%workbench start {start} --huge-pages"),
     "max_calls": ("wb.get(wb.remote(max_calls=1)(abs).remote(-1))",),
     "needs": ("wb.get(wb.remote(num_cpus=2)(abs).remote(-1))",),
     "recursive": ("ref = wb.remote(abs).remote(-3)", "wb.cancel(ref, recursive=False)"),
+    "serializers": (
+        "class Odd: pass",
+        "wb.register_serializer(Odd, serializer=id, deserializer=Odd)",
+    ),
     "spill": ("wb.spill(wb.put(np.ones(10**6)))",),
 }
 """Cells by what a cluster may lack; the last one uses it. ``{start}`` starts a session."""

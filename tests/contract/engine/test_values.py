@@ -75,6 +75,10 @@ def test_a_serializer_is_known_to_workers_that_were_there_before_until_it_is_no_
         wb.register_serializer(
             Locked, serializer=lambda o: o.n, deserializer=lambda n: Locked(n + 100)
         )
+        assert wb.get(wb.remote(lambda o: o.n).remote(Locked(1))) == 101
+    """)
+    book.needs("serializers")
+    book.ok("""
         made = [wb.remote(lambda n: Locked(n)).remote(n) for n in range(many)]
         assert [wb.get(ref).n for ref in made] == [100 + n for n in range(many)]
         assert wb.get(wb.remote(lambda o: o.n).remote(made[0])) == 100

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.patience import TIMEOUT
 from workbench.core.events import Output, TaskSpec
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, StoredValue, TaskEnd
+from workbench.engines.cluster.backend import (
+    BEGAN,
+    ENDED,
+    Head,
+    Message,
+    StoredValue,
+    TaskEnd,
+    decode_head,
+    encode,
+)
 from workbench.engines.cluster.channel import ChannelLink
-from workbench.engines.cluster.heads import Head, decode, encode
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer, failure_of
 from workbench.errors import TaskCancelledError, TaskTimeoutError
-from workbench.ref import ObjectRef
 
 TASK, FUNCTION = 50, 7
-
-
-class Opener:
-    def __init__(self) -> None:
-        self.packer = Packer("session~1", 3, lambda ref: None, "here")
-
-    def learn(self, ids: Sequence[int], natives: Sequence[Any]) -> list[ObjectRef]:
-        return []
-
-    def stored(self, ref: ObjectRef) -> StoredValue:
-        raise AssertionError("no objects here")
-
-    def know_serializers(self, count: int) -> None:
-        pass
 
 
 class World:
@@ -41,25 +34,28 @@ class World:
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
-        self.opener = Opener()
+        self.packer = Packer("session~1", 3, lambda ref: None, "here")
         self.link = ChannelLink(4, lambda batch: self.sent.extend(batch_of(batch)))
         # This process is the tests': what tasks change in it isn't put back.
-        self.host = Hosting(self.opener, self.link, lambda task: None, 4, state=lambda: None)
+        self.host = Hosting(
+            self.packer, lambda ids, natives: [], self.link, lambda task: None, 4,
+            state=lambda: None,
+        )  # fmt: skip
         self.functions = 0
 
     def head(self, function: Callable[..., Any], *args: Any, **fields: Any) -> Head:
         self.functions += 1
-        pack = self.opener.packer.pack
+        pack = self.packer.pack
         code = pack(function, None).header
         given = pack((args, {}), None).header if args else b""
         made = Head(
             TASK, "named", "session~1", 9, 2, FUNCTION + self.functions, code, given, **fields
         )
-        return decode(encode(made))
+        return decode_head(encode(made))
 
     def run(self, head: Head, *deps: StoredValue) -> tuple[TaskEnd, list[Any]]:
         end, values = self.host.run(head, deps, ())
-        return end, [failure_of(v) if v.failed else self.opener.packer.open(1, v) for v in values]
+        return end, [failure_of(v) if v.failed else self.packer.open(1, v) for v in values]
 
 
 @pytest.fixture
@@ -86,7 +82,7 @@ def test_a_failed_argument_is_the_result(world: World) -> None:
 
 
 def test_it_is_tried_again_after_what_its_spec_names(world: World) -> None:
-    inline = world.opener.packer.inline
+    inline = world.packer.inline
     spec = TaskSpec(retry_on=inline((IndexError,)))
 
     def fails_twice(tries: list[int] = []) -> int:  # noqa: B006 - what it keeps is the point

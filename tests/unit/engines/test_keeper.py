@@ -6,10 +6,8 @@ import msgspec
 import pytest
 
 from workbench.core.events import TaskSpec
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, TaskEnd
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, TaskEnd
 from workbench.engines.cluster.keeper import (
-    BETWEEN,
     NOBODY,
     SILENT,
     STOPS,
@@ -18,7 +16,7 @@ from workbench.engines.cluster.keeper import (
     stops_of,
 )
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames, escaped_name
+from workbench.engines.cluster.kept_names import KeptNames
 
 ME, OTHER, JOB = 11, 12, 100
 
@@ -84,7 +82,7 @@ def test_a_job_goes_its_way(world: World) -> None:
     world.ends()
     (record,) = world.jobs.jobs()
     assert (record.state, record.lines, record.seconds, record.worker) == ("done", 1, 2.0, 1)
-    assert [message.kind for message in world.take()] == [BEGAN, "stdout", ENDED]
+    assert [message.kind for message in world.take()] == [BEGAN, "stdout"]
 
 
 @pytest.mark.parametrize("state", ["failed", "stopped", "done"])
@@ -105,12 +103,11 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     assert world.jobs.jobs()[0].kept
     world.shows("two\n")
     world.keeper.join(OTHER, 2, "again")
-    one = world.jobs.collect(JOB, OTHER, 9, "x")  # who asks for one variable takes no output
-    assert one is not None
-    assert (one.outputs, world.jobs.jobs()[0].kept) == ((), True)
-    found = world.jobs.collect(JOB, OTHER, 9, "")
+    assert world.jobs.collect(JOB, 0, 0) is not None  # who asks for one variable takes no output
+    assert (world.take(OTHER), world.jobs.jobs()[0].kept) == ([], True)
+    found = world.jobs.collect(JOB, OTHER, 9)
     assert found is not None
-    assert b"".join(output.data for output in found.outputs) == b"one\ntwo\n"
+    assert b"".join(message.data for message in world.take(OTHER)) == b"one\ntwo\n"
     assert found.natives == {JOB: ("end", "ran", "x")}
     world.shows("three\n")
     world.ends()
@@ -141,7 +138,7 @@ def test_names_are_found_by_name_and_by_object() -> None:
     assert [each.id for each in names.identify(f"{2:016x}")] == [2]
     names.dropped([3])
     names.unbind("ab")
-    assert names.named() == {}
+    assert names.named() == []
 
 
 def test_a_pinned_object_is_kept_whatever_its_names() -> None:
@@ -150,8 +147,8 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     names.pin(2, "two", None, "cell 4")
     names.bind("a", 1, "one", None)
     names.bind("b", 3, "three", None)
-    names.bind(escaped_name(3, "cell 9"), 3, "three", None)
-    assert {id: each[:2] for id, each in names.kept().items()} == {
+    names.escape(3, "three", "cell 9")
+    assert {id: (each.names, each.pinned) for id, each in names.kept().items()} == {
         1: (("a",), "cell 3"), 2: ((), "cell 4"), 3: (("b",), ""),
     }  # fmt: skip
     assert names.kept()[3].escapes == ("cell 9",)
@@ -165,13 +162,12 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
     assert list(names.kept()) == [3]
 
 
-def test_drivers_have_numbers_of_their_own(world: World) -> None:
-    """Who comes after somebody has gone isn't taken for who is there; and says where it is."""
+def test_drivers_say_where_they_are(world: World) -> None:
     world.keeper.join(OTHER, 2, "", "far", "0a")
     world.keeper.leave(ME)
     world.keeper.join(13, 3, "")
     first, second = world.keeper.drivers()
-    assert (first.client, first.host, second.client) == (2, "far", 3)
+    assert (first.client, first.host, second.client) == (OTHER, "far", 13)
     assert world.keeper.processes() == {OTHER: "0a", 13: ""}
 
 
@@ -206,11 +202,9 @@ def test_a_stop_reaches_workers_that_come_later_and_a_silent_one_is_left_out(wor
         (message,) = world.take(worker)
         assert (message.kind, stops_of(message.data)) == (STOPS, ([JOB], True))
     world.now = SILENT + 1
-    world.take(22)
+    world.keeper.listens_now(22, [JOB])
     assert [(each.number, each.state) for each in world.keeper.workers()] == [(2, "busy")]
-    assert set(world.keeper.listeners()) == {22, ME}
-    world.now += BETWEEN + 1
-    assert (world.keeper.busy(), set(world.keeper.listeners())) == ({22: ("n1", 6)}, {ME})
+    assert (world.keeper.busy(), world.keeper.running(world.now)) == ({22: ("n1", 6)}, {22: [JOB]})
     world.keeper.rests(22)
     assert (world.keeper.busy(), world.keeper.workers()[0].state) == ({}, "idle")
     world.keeper.free([7], 22)

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from workbench.core.events import About
+from workbench.core.events import About, TaskSpec
 from workbench.core.snapshot import WorkerRecord
 from workbench.engine.records import Abilities
-from workbench.engines.cluster.heads import Head
 
 Native = Any
 
 BEGAN, ENDED = "began", "ended"
-"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`."""
+"""Kinds of `Message` of a job's tasks: its data is empty, or a `TaskEnd`, for the keeper."""
 
 
 class StoredValue(NamedTuple):
@@ -82,18 +81,77 @@ class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
 Sink = Callable[[Sequence[Message]], None]
 
 
+MOST_CODE = 8 << 10
+"""Bytes of a function that travel with each call. A larger one is an object of its own."""
+
+
+class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One task: all that it takes along besides natives, as one bytes argument, with which systems
+    are quickest. Its id is that of its first result, chosen by whoever submits it.
+
+    ``audience`` is the prefix of the driver that sees what it shows, with the number ``origin``;
+    ``job`` the id of the background cell it belongs to, 0 if it is none's. ``function`` is the id
+    of what it calls, 0 of a method; ``code`` that, if it is small. ``args`` are its pickled
+    arguments without ``deps``: the objects whose values come along, which are ``args`` if these are
+    large, the function if it is, and then arguments. ``inside`` are refs in all these. ``actor`` is
+    the one whose ``method`` it calls, or that it makes. ``parent``: the task that submitted it.
+    ``called``: the name of the actor that it makes. ``retries``: so often its host tries again
+    after an exception that its spec names.
+    """
+
+    task: int
+    name: str
+    session: str
+    audience: int
+    origin: int = 0
+    function: int = 0
+    code: bytes = b""
+    args: bytes = b""
+    deps: tuple[int, ...] = ()
+    inside: tuple[int, ...] = ()
+    returns: int = 1
+    actor: int = 0
+    method: str = ""
+    spec: TaskSpec | None = None
+    job: int = 0
+    parent: int = 0
+    retries: int = 0
+    called: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """True if it is one of a background cell's own tasks, and none that these submit."""
+        return self.spec is not None and bool(self.spec.job)
+
+    @property
+    def ids(self) -> range:
+        """Those of its results."""
+        return range(self.task, self.task + self.returns)
+
+    @property
+    def needs(self) -> tuple[int, ...]:
+        """The objects that came along."""
+        return (*self.deps, *self.inside)
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
 class Launch(NamedTuple):
     """A call as the system is asked for it: `hosting` runs the ``head`` somewhere, with the values
     of ``deps`` and the natives ``inside`` as they are.
 
-    ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its results, or the actor that it
-    makes, outlive this process; such an actor is made again ``restarts`` times. If its process
-    dies, the system tries a task again as often as the head says; the host does after exceptions.
+    ``actor`` is whose call it is. ``cpus`` in processors, ``memory`` in bytes. ``keep``: it and its
+    results, or the actor that it makes, outlive this process; such an actor is made again
+    ``restarts`` times. If its process dies, the system tries a task again as often as the head
+    says; the host does after exceptions.
     """
 
     head: Head
     deps: Sequence[Native]
     inside: Sequence[Native]
+    actor: Native = None
     cpus: float = 1.0
     memory: int = 0
     keep: bool = False
@@ -120,8 +178,6 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """Whether the session was there before this process came."""
-    unasked: Sequence[str]
-    """Processes of the session that can't be asked what they hold, in a few words each."""
     blocks: bool
     """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
 
@@ -172,9 +228,6 @@ class Backend(Protocol):
     def forget(self, task: int) -> None:
         """One of ours is over: nobody stops it any more."""
 
-    def withdraw(self, task: int) -> bool:
-        """Drop a task of ours that no worker has; whether that was so."""
-
     def has_begun(self, task: int) -> bool:
         """Whether a worker has it, or it is over."""
 
@@ -188,9 +241,6 @@ class Backend(Protocol):
 
         ``described`` is what a handle of it stands for: see `find_actor`.
         """
-
-    def call(self, actor: Native, launch: Launch) -> list[Native]:
-        """As `submit`, in an actor."""
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         """The id of the actor of that full name, and (the actor, its description)."""

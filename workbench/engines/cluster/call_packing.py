@@ -1,4 +1,4 @@
-"""What a call takes along: its arguments and its function, as its head has them and as the system
+"""What a call takes along: its function and its arguments, as its head has them and as the system
 moves them. What outlives the kernel takes nothing of the kernel's.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
 from workbench.engine.base import Exported
-from workbench.engines.cluster.backend import Native
-from workbench.engines.cluster.heads import MOST_CODE
+from workbench.engines.cluster.backend import MOST_CODE, Native, StoredValue
+from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.store import ClusterStore
 from workbench.ref import ObjectRef
 
@@ -31,15 +31,17 @@ class Sent:
     is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
 
 
-class PackedArguments(NamedTuple):
-    """``args`` and ``deps`` are `Head`'s, ``dep_natives`` those of the latter; ``inside`` are the
-    ids of other refs in them, and ``natives`` theirs."""
+class PackedCall(NamedTuple):
+    """``function``, ``code``, ``args``, ``deps`` and ``inside`` are `Head`'s; the others are the
+    natives of the last two."""
 
-    args: bytes = b""
-    deps: tuple[int, ...] = ()
-    dep_natives: tuple[Native, ...] = ()
-    inside: tuple[int, ...] = ()
-    natives: tuple[Native, ...] = ()
+    function: int
+    code: bytes
+    args: bytes
+    deps: tuple[int, ...]
+    inside: tuple[int, ...]
+    dep_natives: tuple[Native, ...]
+    natives: tuple[Native, ...]
 
 
 class CallPacker:
@@ -48,40 +50,35 @@ class CallPacker:
     def __init__(self, process: ClusterStore) -> None:
         self._process = process
 
-    def arguments(
-        self, args: Any, kwargs: Any, parameters: Callable[[], Sequence[str]], keep: bool
-    ) -> PackedArguments:
-        """Arguments, which may have names. ``keep``: they outlive this process."""
-        if not args and not kwargs:
-            return PackedArguments()
-        packed, refs = pack_arguments(args, kwargs, self._process.stored_as)
+    def call(
+        self, sent: Sent | None, args: Any, kwargs: Any, parameters: Callable[[], Sequence[str]],
+        keep: bool,
+    ) -> PackedCall:  # fmt: skip
+        """A call; of a method (no ``sent``) without its function. ``keep``: it outlives this
+        process."""
+        process, stored = self._process, StoredValue(b"")
+        refs: list[ObjectRef] = []
+        if args or kwargs:
+            packed, refs = pack_arguments(args, kwargs, process.stored_as)
+            stored = process.packer.pack(
+                packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
+            )
+        header, inside, natives = stored.header, stored.inside, stored.natives
+        if sent is not None and sent.ref is not None:
+            refs.insert(0, sent.ref)  # an actor may keep what is in it for good, as what is inside
+            inside, natives = (sent.id, *inside), (process.native(sent.ref), *natives)
         deps = tuple(ref.id for ref in refs)
-        natives = tuple(self._dep(ref) for ref in refs)
-        stored = self._process.packer.pack(
-            packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
-        )
+        dep_natives = tuple(of_object(process.native(ref)) for ref in refs)
         if keep:
-            inside = self._process.outliving(stored.inside, stored.natives)
-            stored = stored._replace(natives=inside)
-            natives = self._process.outliving(deps, natives)
-        if not stored.buffers:
-            return PackedArguments(stored.header, deps, natives, stored.inside, stored.natives)
-        native = self._process.backend.put(stored, keep)
-        return PackedArguments(
-            SLOTTED, (self._process.next_id(), *deps), (native, *natives), stored.inside,
-            stored.natives,
-        )  # fmt: skip
-
-    def _dep(self, ref: ObjectRef) -> Native:
-        native = self._process.native(ref)
-        return native[1] if type(native) is tuple else native
-
-    def code(self, sent: Sent | None, keep: bool) -> tuple[tuple[int, ...], tuple[Native, ...]]:
-        """Id and native of a function that is an object of its own; nothing if it isn't."""
-        if sent is None or sent.ref is None:
-            return (), ()
-        natives: tuple[Native, ...] = (self._process.native(sent.ref),)
-        return (sent.id,), self._process.outliving((sent.id,), natives) if keep else natives
+            natives = process.outliving(inside, natives)
+            dep_natives = process.outliving(deps, dep_natives)
+        if stored.buffers:
+            of_args = len(inside) - len(stored.inside)
+            native = process.backend.put(stored._replace(natives=natives[of_args:]), keep)
+            header, deps = SLOTTED, (process.next_id(), *deps)
+            dep_natives = native, *dep_natives
+        id, code = (0, b"") if sent is None else (sent.id, sent.code)
+        return PackedCall(id, code, header, deps, inside, dep_natives, natives)
 
     def function(self, function: Exported) -> Sent:
         """The function as it was sent; sent again if what it refers to is no longer the same."""

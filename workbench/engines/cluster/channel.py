@@ -6,17 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from workbench.core.events import Output
-from workbench.engines.cluster.backend import Message
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import Head, Message, encode
 from workbench.host.task_context import TaskContext
 
 MOST_ROUTES = 1000
 """Tasks that are over, of which is remembered where to send what their threads show."""
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class ChannelLink:
@@ -63,4 +58,4 @@ class ChannelLink:
         with self._lock:  # or what one thread takes out first could be sent last
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
             if batch:
-                self._send(_encode(batch))
+                self._send(encode(batch))

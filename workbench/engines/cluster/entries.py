@@ -9,15 +9,19 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+
+import numpy as np
 
 from workbench.core.events import About
 from workbench.engine.base import engine_of
 from workbench.engine.following import Arrivals
-from workbench.engines.cluster.backend import Native
+from workbench.engine.lending_future import Missing
+from workbench.engines.cluster.backend import Backend, Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
+from workbench.memory.views import bases
 from workbench.ref import ObjectRef
 
 Listener = Callable[[int], None]
@@ -32,7 +36,7 @@ class KnownObject:
 
     __slots__ = (
         "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
-        "name", "native", "state", "task",
+        "name", "native", "shown", "state", "task",
     )  # fmt: skip
 
     def __init__(self, id: int, native: Native, state: str) -> None:
@@ -49,11 +53,17 @@ class KnownObject:
         self.created = time.monotonic()
         self.listeners: list[Listener] = []
         self.is_watched = False
+        self.shown: list[ShownArray] = []  # the arrays that all that show it have as base
 
     @property
     def is_over(self) -> bool:
         """Whether it is there, or never will be."""
         return self.state in (READY, FAILED, FREED)
+
+
+def of_object(native: Native) -> Native:
+    """Of an actor's native, which is a pair, that of its description."""
+    return native[1] if type(native) is tuple else native
 
 
 class HeldEntry(weakref.ref[ObjectRef]):
@@ -76,6 +86,20 @@ class HeldEntry(weakref.ref[ObjectRef]):
 
     def __init__(self, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> None:
         super().__init__(ref)  # type: ignore[call-arg]
+
+
+class ShownArray(weakref.ref[Any]):
+    """An array that shows all of an object's bytes: as long as it lives, so does that handle."""
+
+    __slots__ = ("handle",)
+
+    handle: ObjectRef
+
+    @classmethod
+    def of(cls, array: Any, ref: ObjectRef, entry: KnownObject) -> None:
+        watch = cls(array, entry.shown.remove)
+        watch.handle = ref
+        entry.shown.append(watch)
 
 
 class Entries:
@@ -120,6 +144,15 @@ class Entries:
         held = self._held.get(id)
         return None if held is None else held.entry
 
+    def shown_by(self, thing: Any) -> ObjectRef | None:
+        """The object whose bytes an array or memoryview shows. Only what was read as an array is
+        known."""
+        for base in bases(thing) if isinstance(thing, np.ndarray | memoryview) else ():
+            for watch in weakref.getweakrefs(base) if type(base) is np.ndarray else ():
+                if type(watch) is ShownArray and engine_of(watch.handle) is self._engine:
+                    return watch.handle
+        return None
+
     def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""
         entry = self.get(ref.id)
@@ -133,6 +166,15 @@ class Entries:
         """Those that have handles here."""
         held = [each.entry for each in list(self._held.values())]
         return [entry for entry in held if entry is not None]
+
+    def awaited(self, ids: Iterable[int]) -> list[Native]:
+        """What the system knows those of these objects by that aren't over."""
+        entries = (self.get(id) for id in ids)
+        return [
+            of_object(entry.native)
+            for entry in entries
+            if entry is not None and not entry.is_over and entry.native is not None
+        ]
 
     def settle(
         self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None
@@ -234,3 +276,32 @@ class ArrivalQueue(Arrivals):
 
     def _wait(self, timeout: float | None) -> None:
         self._wait_for(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))
+
+
+class NativeLending:
+    """An `engine.lending_future.Lending`: who waits for a future in a task waits first as the
+    system wants it, which lets other tasks run. Callbacks, and what asyncio awaits, lend nothing.
+    """
+
+    def __init__(self, backend: Backend, entries: Entries) -> None:
+        self._backend = backend
+        self._entries = entries
+
+    @contextmanager
+    def waiting(
+        self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
+    ) -> Iterator[None]:
+        natives = self._entries.awaited(missing())
+        if natives and not item:
+            self._backend.wait(natives, min(enough, len(natives)) or len(natives), timeout)
+        yield
+
+    def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
+        """Nobody stands still here, so there is nothing to lend by."""
+        return 0
+
+    def end(self, number: int) -> None:
+        """It lent nothing."""
+
+    def polled(self, objects: Iterable[int]) -> None:
+        """The same."""

@@ -14,16 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
-from workbench.client.arguments import parameters_of
+from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
 from workbench.core.events import ID_BITS
 from workbench.engine.records import CREATION, Blueprint
-from workbench.engines.cluster.backend import BEGAN, ENDED, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.call_opener import CallOpener, Opener
+from workbench.engines.cluster.backend import (
+    BEGAN,
+    ENDED,
+    Head,
+    Native,
+    StoredValue,
+    TaskEnd,
+    encode,
+)
 from workbench.engines.cluster.channel import ChannelLink
-from workbench.engines.cluster.heads import Head
-from workbench.engines.cluster.parcels import refused
+from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
 from workbench.host.environment import set_variables
@@ -35,6 +39,7 @@ from workbench.host.results import (
     Types,
     counted,
     no_actor,
+    retry_types,
     take,
     yields_results,
 )
@@ -43,7 +48,10 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
 
-_encode = msgspec.msgpack.Encoder().encode
+_ARGUMENTS = codec.Where("arguments", "on the worker")
+
+Deps = list[tuple[int, StoredValue]]
+"""What came along with a head, by id; who takes something takes it from the front."""
 
 Outcome = tuple[str, tuple[StoredValue, ...]]
 """How the task ended, and its results."""
@@ -59,13 +67,15 @@ def _process_state() -> ProcessState:
 class Hosting:
     """See the module. Made in the main thread, once for each session that the process serves.
 
-    ``finish`` is `OutputQueue.finish`. ``begins`` and ``ends`` are told of each task, so that
-    this process listens meanwhile. ``state`` has what tasks change in the process put back.
+    ``learn`` gives handles of objects that came along. ``finish`` is `OutputQueue.finish`.
+    ``begins`` and ``ends`` are told of each task, so that this process listens meanwhile. ``state``
+    has what tasks change in the process put back.
     """
 
     def __init__(
         self,
-        opener: Opener,
+        packer: Packer,
+        learn: Callable[[Sequence[int], Sequence[Native]], list[ObjectRef]],
         link: ChannelLink,
         finish: Callable[[int], None],
         worker: int,
@@ -73,16 +83,18 @@ class Hosting:
         ends: Callable[[int], object] = bool,
         state: Callable[[], ProcessState | None] = _process_state,
     ) -> None:
-        self._opener = opener
+        self._packer = packer
+        self._learn = learn
         self._link = link
         self._finish = finish
         self.worker = worker
         self._begins = begins
         self._ends = ends
         self._state = state()
-        self._calls = CallOpener(opener)
+        self._functions: dict[int, Any] = {}  # each is opened once
         self._instance: Any = None
         self._cls: type = object
+        self._unmade: tuple[StoredValue, ...] = ()  # why the actor could not be made
         self.interrupts = Interrupts()
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
@@ -131,7 +143,7 @@ class Hosting:
                 retry_on: Types = ()
                 interrupts.begin(task)
                 try:
-                    retry_on = _retry_on(head)
+                    retry_on = () if head.spec is None else retry_types(head.spec)
                     function, args, kwargs = self._prepared(head, deps, inside, keep)
                     interrupts.enter(task)
                     with self._limited(head):
@@ -154,7 +166,6 @@ class Hosting:
     def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
         """Around one task; what it gives keeps the objects that came along."""
         keep: list[ObjectRef] = []
-        self._opener.know_serializers(head.serializers)
         self._link.begin(head)
         if head.is_own:
             self._link.say(head, BEGAN, b"")
@@ -189,25 +200,48 @@ class Hosting:
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
         keep: list[ObjectRef],
     ) -> tuple[Callable[..., Any], Any, Any]:  # fmt: skip
-        keep += self._opener.learn(head.inside, inside)
+        keep += self._learn(head.inside, inside)
         for dep in deps:
             if dep.failed:
                 raise _InheritedError(dep)
-            keep += self._opener.learn(dep.inside, dep.natives)
+            keep += self._learn(dep.inside, dep.natives)
         if head.spec is not None and head.spec.env:
             set_variables(head.spec.env)
         submitter = head.task >> ID_BITS
         building.submitter, building.origin = submitter, (submitter, head.task)
+        left = list(zip(head.deps, deps, strict=True))
+        packed = self._packed(head, left)
         if head.method == CREATION:
-            blueprint: Blueprint = self._calls.function(head, keep)
+            blueprint: Blueprint = self._function(head, left)
             self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
+            for why in self._unmade:
+                raise _InheritedError(why)
             function = method_of(self._instance, head.method)
         else:
-            function = self._calls.function(head, keep)
-        return function, *self._calls.arguments(head, deps, parameters_of(function))
+            function = self._function(head, left)
+        parameters = parameters_of(function)
+        values = [
+            self._packer.open(id, dep, name=name_at(place, parameters))
+            for (id, dep), place in zip(left, places_of(packed), strict=True)
+        ]
+        return function, *with_values(packed, values)
+
+    def _packed(self, head: Head, left: Deps) -> Any:
+        """Its arguments, without those that came along."""
+        if head.args == SLOTTED:
+            return self._packer.open(*left.pop(0), name="arguments")
+        return codec.deserialize_inline(head.args, where=_ARGUMENTS) if head.args else ((), {})
+
+    def _function(self, head: Head, left: Deps) -> Any:
+        """What it calls."""
+        stored = StoredValue(head.code) if head.code else left.pop(0)[1]
+        if head.function not in self._functions:
+            made = self._packer.open(head.function, stored, name=head.name)
+            self._functions[head.function] = made
+        return self._functions[head.function]
 
     def _make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._cls(*args, **kwargs)
@@ -215,7 +249,7 @@ class Hosting:
     # -- what comes of it ------------------------------------------------------------------------
 
     def _stored(self, value: Any, name: str, site: str) -> StoredValue:
-        return self._opener.packer.pack(value, lambda: {name: value}, site=site)
+        return self._packer.pack(value, lambda: {name: value}, site=site)
 
     def _results(self, head: Head, result: Any) -> Outcome:
         if head.method == CREATION or head.returns == 0:
@@ -258,8 +292,7 @@ class Hosting:
         return "failed", (value,) * owed
 
     def _error(self, error: BaseException, head: Head) -> StoredValue:
-        packer = self._opener.packer
-        return packer.failure(task_failure(error, head.name, packer.reducers([])))
+        return self._packer.failure(task_failure(error, head.name, self._packer.reducers([])))
 
     def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         task = head.task
@@ -268,13 +301,15 @@ class Hosting:
         self._ends(task)
         self._finish(task)
         how, values = outcome
+        if head.method == CREATION:
+            self._unmade = values
         end = TaskEnd(
             task, how, self._link.shown(task),
             tuple(value.failed for value in values), tuple(value.about for value in values),
             self.worker,
         )  # fmt: skip
         if head.is_own:
-            self._link.say(head, ENDED, _encode(end))
+            self._link.say(head, ENDED, encode(end))
         self._link.flush()
         if end.shown or head.is_own:
             self._link.settle()
@@ -296,13 +331,3 @@ class _InheritedError(Exception):
     def __init__(self, stored: StoredValue) -> None:
         super().__init__()
         self.stored = stored
-
-
-_OPTIONS = codec.Where("retry_exceptions", "on the worker")
-
-
-def _retry_on(head: Head) -> Types:
-    if head.spec is None or not head.spec.retry_on:
-        return ()
-    types: Types = codec.deserialize_inline(head.spec.retry_on, where=_OPTIONS)
-    return types

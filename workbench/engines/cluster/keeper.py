@@ -2,23 +2,21 @@
 there. A pure record keeper: it runs in an actor, or in a scheduler, which tells it the time.
 
 Natives are opaque to it; whoever runs it sees to it that what it keeps lives on. Names and pins are
-in `kept_names`, background cells in `kept_jobs`, what processes ask each other in `inquiries`.
+in `kept_names`, background cells in `kept_jobs`.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from workbench.core.snapshot import ClientRecord, WorkerRecord
-from workbench.engines.cluster.backend import Message
-from workbench.engines.cluster.inquiries import Inquiries
+from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
+from workbench.engines.cluster.backend import Message, encode
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames
+from workbench.engines.cluster.kept_names import KeptNames, KeptObject
 
 MOST_QUEUED = 100_000
 """Messages for one driver that doesn't fetch them: it has gone, or will not come back in time."""
@@ -29,9 +27,9 @@ NOBODY = 60.0
 MOST_STOPS = 100
 """Orders to stop tasks that are remembered for processes that come later."""
 
-BETWEEN, SILENT = 4.0, 60.0
-"""Seconds after which a worker that runs something and doesn't listen isn't asked, and after which
-it isn't told of: its code holds the interpreter, or it was killed."""
+SILENT = 60.0
+"""Seconds after which a worker that runs something and doesn't listen isn't told of: its code holds
+the interpreter, or it was killed."""
 
 FREES = "frees"
 """Kind of `Message` that tells which objects were freed: their ids."""
@@ -42,17 +40,28 @@ STOPS = "stops"
 ids_of = msgspec.msgpack.Decoder(list[int]).decode
 stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
-encode = msgspec.msgpack.Encoder().encode
 
 
 class _Listener:
-    """A driver, or a process of the cluster's that runs tasks: what waits for it."""
+    """A driver, or a process of the cluster's that runs tasks: what waits for it; when it listened
+    last, and which tasks it ran then."""
 
     def __init__(self, now: float, process: str = "") -> None:
         self.seen = now
         self.works = True
         self.process = process
+        self.tasks: Sequence[int] = ()
         self.queue: list[Message] = []
+
+
+class KeptSession(NamedTuple):
+    """What a keeper tells who looks at the session. ``results``: see `KeptJobs.results`."""
+
+    objects: dict[int, KeptObject]
+    results: dict[int, tuple[str, bool]]
+    drivers: tuple[ClientRecord, ...]
+    jobs: tuple[JobRecord, ...]
+    linger: float
 
 
 class Keeper:
@@ -71,11 +80,9 @@ class Keeper:
         self.linger = 0.0
         self._came = False
         self._used_at = clock()
-        self._clients = itertools.count(1)
-        self._serializers: list[tuple[int, bytes]] = []
         names, jobs = KeptNames(), KeptJobs(clock, self._send)
-        self._jobs = jobs
-        self.parts = names, jobs, Inquiries(self._send)
+        self._names, self._jobs = names, jobs
+        self.parts = names, jobs
         self.ended, self.unfinished = jobs.ended, jobs.unfinished
         self._droppers = names.dropped, jobs.dropped
 
@@ -100,8 +107,7 @@ class Keeper:
         self.linger = max(self.linger, linger)
         self._came = True
         others = len(self._drivers)
-        number = next(self._clients)
-        self._drivers[audience] = ClientRecord(number, pid, "driver", label, audience, host)
+        self._drivers[audience] = ClientRecord(audience, pid, "driver", label, audience, host)
         self._listeners[audience] = _Listener(self._clock(), process)
         return others
 
@@ -133,6 +139,11 @@ class Keeper:
         """Those that are there."""
         return tuple(self._drivers.values())
 
+    def seen(self) -> KeptSession:
+        """All that there is to be seen."""
+        names, jobs = self._names, self._jobs
+        return KeptSession(names.kept(), jobs.results(), self.drivers(), jobs.jobs(), self.linger)
+
     def enroll(self, prefix: int, pid: int, host: str, node: str = "") -> int:
         """A process of the cluster's comes, on that ``host``, to run tasks. Returns its number.
         ``node`` is what the system calls its place."""
@@ -146,15 +157,19 @@ class Keeper:
         """It runs nothing now, and doesn't listen."""
         self._listeners[prefix].works = False
 
-    def busy(self, within: float = SILENT) -> dict[int, tuple[str, int]]:
+    def busy(self) -> dict[int, tuple[str, int]]:
         """The processes that run tasks, as far as they have listened lately, by their prefix: what
         the system calls their place, and their pid."""
-        since = self._clock() - within
+        since = self._clock() - SILENT
         return {
             id: (listener.process, record.pid)
             for id, record in self._workers.items()
             if (listener := self._listeners[id]).works and listener.seen >= since
         }
+
+    def running(self, since: float) -> dict[int, Sequence[int]]:
+        """By prefix of those that have listened since then, the tasks that they run."""
+        return {id: one.tasks for id, one in self._listeners.items() if one.seen >= since}
 
     def workers(self) -> tuple[WorkerRecord, ...]:
         """Those that have run something lately."""
@@ -164,11 +179,6 @@ class Keeper:
             for id, record in self._workers.items()
             if self._listeners[id].seen >= since
         )
-
-    def listeners(self) -> dict[int, str]:
-        """All that can be asked something, as people call them."""
-        found = {id: f"worker {self._workers[id].number}" for id in self.busy(BETWEEN)}
-        return found | {id: f"process {r.pid} on {r.host}" for id, r in self._drivers.items()}
 
     def listens(self, audience: int) -> bool:
         """Whether it has come, and hasn't left."""
@@ -202,22 +212,15 @@ class Keeper:
             listener.queue.append(message)
             self.wake(audience)
 
+    def listens_now(self, audience: int, tasks: Sequence[int]) -> None:
+        """It listens, and runs these tasks."""
+        if (listener := self._listeners.get(audience)) is not None:
+            listener.seen, listener.works, listener.tasks = self._clock(), True, tasks
+
     def take(self, audience: int) -> bytes:
         """What waits for who listens; it is its from now on."""
         listener = self._listeners.get(audience)
         if listener is None:
             return b""
-        listener.seen, listener.works = self._clock(), True
         queue, listener.queue = listener.queue, []
         return encode(queue) if queue else b""
-
-    # -- serializers -----------------------------------------------------------------------------
-
-    def register(self, number: int, payload: bytes) -> int:
-        """A custom serializer, or (no payload) its end; returns how many came by now."""
-        self._serializers.append((number, payload))
-        return len(self._serializers)
-
-    def serializers(self, since: int) -> list[tuple[int, bytes]]:
-        """Those that came after so many."""
-        return self._serializers[since:]

@@ -15,8 +15,7 @@ import msgspec
 from workbench.core.events import PROGRESS, USUAL, Output
 from workbench.core.snapshot import JobRecord
 from workbench.core.tasks import TaskGroup
-from workbench.engines.cluster.backend import BEGAN, ENDED, Message, Native, TaskEnd
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, Native, TaskEnd, encode
 
 MOST_JOBS = 1000
 """Jobs that are remembered after their end."""
@@ -24,14 +23,12 @@ MOST_JOBS = 1000
 LOST = "Its process has ended: some of what this task showed may not have arrived.\n"
 
 end_of = msgspec.msgpack.Decoder(TaskEnd).decode
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class KeptJob(NamedTuple):
-    """A job for somebody who asked for it: what it showed, and each task's natives and end."""
+    """A job for somebody who asked for it: each task's natives and end."""
 
     record: JobRecord
-    outputs: tuple[Output, ...]
     natives: dict[int, tuple[Native, ...]]
     ends: dict[int, TaskEnd]
 
@@ -109,6 +106,7 @@ class KeptJobs:
             job.began = self._clock() if job.began is None else job.began
         elif message.kind == ENDED:
             self._ended(job, end_of(message.data))
+            return
         elif message.kind != PROGRESS:
             job.log.add(Output(message.task, message.kind, message.data, 0, message.worker))
         for audience, origin in job.audience.items():
@@ -132,7 +130,7 @@ class KeptJobs:
         if job is not None and end.task not in job.task_ends:
             if end.how == "failed" and job.began is not None and not is_whole:
                 self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, job.id, end.worker))
-            self.came(Message(end.task, ENDED, _encode(end), 0, 0, job.id, end.worker))
+            self.came(Message(end.task, ENDED, encode(end), 0, 0, job.id, end.worker))
 
     def _ended(self, job: ClusterJob, end: TaskEnd) -> None:
         if before := job.task_ends.get(end.task):  # it was tried again
@@ -175,18 +173,16 @@ class KeptJobs:
         job = self._jobs.get(id)
         return None if job is None else tuple(job.log)
 
-    def collect(self, id: int, audience: int, origin: int, name: str) -> KeptJob | None:
-        """What there is of a job, and from now on all it shows goes to that driver, too.
-
-        With a ``name`` only what it assigned to that is wanted: its output stays where it is.
-        """
+    def collect(self, id: int, audience: int, origin: int) -> KeptJob | None:
+        """What there is of a job. What it showed goes to that driver, and all it will show; 0 to
+        leave it where it is."""
         job = self._jobs.get(id)
         if job is None:
             return None
         record = job.told(self._clock())
-        outputs: Iterable[Output] = ()
-        if not name:
-            job.audience[audience] = origin
-            job.unseen = False
-            outputs = job.log
-        return KeptJob(record, tuple(outputs), dict(job.natives), dict(job.task_ends))
+        if audience:
+            job.audience[audience], job.unseen = origin, False
+            for each in job.log:
+                shown = Message(each.task, each.kind, each.data, origin, audience, id, each.worker)
+                self._send(audience, shown)
+        return KeptJob(record, dict(job.natives), dict(job.task_ends))

@@ -11,101 +11,86 @@ from typing import NamedTuple
 from workbench.core.events import About
 from workbench.engines.cluster.backend import Native
 
-ESCAPED = "\0"
-"""With which the names begin under which refs that were pickled keep their objects; then comes the
-id, and behind another one the place in a person's code."""
-
-
-def escaped_name(id: int, site: str) -> str:
-    """The name under which a ref that was pickled there keeps its object."""
-    return f"{ESCAPED}{id:016x}{ESCAPED}{site}"
-
-
-class Named(NamedTuple):
-    """An object that has a name."""
-
-    id: int
-    native: Native
-    about: About | None
-
-
-class Pinned(NamedTuple):
-    """An object that a person wants kept, and where that was asked for."""
-
-    id: int
-    native: Native
-    about: About | None
-    site: str
-
 
 class KeptObject(NamedTuple):
     """What keeps an object for everybody: its names, the place where it was pinned, or '', and
     those where refs to it were pickled."""
 
-    names: tuple[str, ...]
-    pinned: str
-    about: About | None
+    id: int
+    native: Native = None
+    about: About | None = None
+    names: tuple[str, ...] = ()
+    pinned: str = ""
     escapes: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        return bool(self.names or self.pinned or self.escapes)
 
 
 class KeptNames:
     """See the module."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Named] = {}
-        self._pinned: dict[int, Pinned] = {}
+        self._objects: dict[int, KeptObject] = {}
+        self._names: dict[str, int] = {}
+
+    def _change(self, kept: KeptObject) -> None:
+        if kept.is_kept:
+            self._objects[kept.id] = kept
+        else:
+            self._objects.pop(kept.id, None)
+
+    def _known(self, id: int, native: Native, about: About | None) -> KeptObject:
+        known = self._objects.get(id, KeptObject(id))
+        return known._replace(native=native, about=known.about or about)
 
     def bind(self, name: str, id: int, native: Native, about: About | None) -> None:
         """Give an object a name, and take that from what had it."""
-        self._names[name] = Named(id, native, about)
+        self.unbind(name)
+        known = self._known(id, native, about)
+        self._names[name] = id
+        self._change(known._replace(names=(*known.names, name)))
 
     def unbind(self, name: str) -> None:
         """Take a name away."""
-        self._names.pop(name, None)
-
-    def dropped(self, ids: Sequence[int]) -> None:
-        """These objects were freed: they have no names and pins any more."""
-        for id in ids:
-            self._pinned.pop(id, None)
-        self._names = {name: each for name, each in self._names.items() if each.id not in ids}
-
-    def find(self, name: str) -> Named | None:
-        """What has the name."""
-        return self._names.get(name)
-
-    def named(self, beginning: str = "") -> dict[str, tuple[int, About | None]]:
-        """All names that begin so."""
-        return {
-            name: (each.id, each.about)
-            for name, each in self._names.items()
-            if name.startswith(beginning)
-        }
+        if (found := self.find(name)) is not None:
+            del self._names[name]
+            self._change(found._replace(names=tuple(n for n in found.names if n != name)))
 
     def pin(self, id: int, native: Native, about: About | None, site: str) -> None:
-        """A person wants an object kept."""
-        self._pinned[id] = Pinned(id, native, about, site)
+        """A person wants an object kept: asked for there."""
+        self._change(self._known(id, native, about)._replace(pinned=site))
 
     def unpin(self, id: int) -> None:
         """No longer."""
-        self._pinned.pop(id, None)
+        self._change(self._objects.get(id, KeptObject(id))._replace(pinned=""))
+
+    def escape(self, id: int, native: Native, site: str) -> None:
+        """A ref was pickled there: whoever makes it again finds the object by its id."""
+        known = self._known(id, native, None)
+        self._change(known._replace(escapes=(*known.escapes, site)))
+
+    def dropped(self, ids: Sequence[int]) -> None:
+        """These objects were freed: nothing keeps them any more."""
+        for id in ids:
+            if (found := self._objects.pop(id, None)) is not None:
+                for name in found.names:
+                    del self._names[name]
+
+    def find(self, name: str) -> KeptObject | None:
+        """What has the name."""
+        return self._objects.get(self._names.get(name, 0))
+
+    def named(self, beginning: str = "") -> list[str]:
+        """All names that begin so."""
+        return [name for name in self._names if name.startswith(beginning)]
 
     def kept(self) -> dict[int, KeptObject]:
-        """All that have names, are pinned, or are known to refs that were pickled."""
-        found = {each.id: KeptObject((), each.site, each.about) for each in self._pinned.values()}
-        for name, named in self._names.items():
-            known = found.get(named.id, KeptObject((), "", None))
-            names, escapes = known.names, known.escapes
-            if name.startswith(ESCAPED):
-                escapes = (*escapes, name.split(ESCAPED)[2])
-            else:
-                names = (*names, name)
-            about = known.about or named.about
-            found[named.id] = KeptObject(names, known.pinned, about, escapes)
-        return found
+        """All of them, to be told of: without their natives."""
+        return {id: each._replace(native=None) for id, each in self._objects.items()}
 
-    def identify(self, ends: str) -> list[Named]:
+    def identify(self, ends: str) -> list[KeptObject]:
         """Objects that are kept and whose id in hex begins or ends so."""
-        hexes = {each.id: Named(*each[:3]) for each in self._pinned.values()}
-        hexes |= {each.id: each for each in self._names.values()}
-        return [e for id, e in hexes.items() if f"{id:016x}".startswith(ends)
-                or f"{id:016x}".endswith(ends)]  # fmt: skip
+        hexes = {f"{id:016x}": each for id, each in self._objects.items()}
+        return [e for h, e in hexes.items() if h.startswith(ends) or h.endswith(ends)]

@@ -1,7 +1,6 @@
 """What one process of a session on a cluster has and knows, on which its `engine` stands.
 
-That is built in layers, a file each: `store`, `tasks`, `looking`, `engine`. Any thread may
-call them.
+That is built in layers, a file each: `store`, `tasks`, `engine`. Any thread may call them.
 """
 
 from __future__ import annotations
@@ -18,9 +17,15 @@ from workbench.call_site import call_site
 from workbench.client.task_prints import TaskPrints
 from workbench.core.events import ID_BITS, Output
 from workbench.engine.queries import Answering
-from workbench.engines.cluster.backend import Backend, Message, Native
-from workbench.engines.cluster.entries import FAILED, READY, UNKNOWN, Entries, KnownObject
-from workbench.engines.cluster.heads import Head
+from workbench.engines.cluster.backend import Backend, Head, Message, Native
+from workbench.engines.cluster.entries import (
+    FAILED,
+    READY,
+    UNKNOWN,
+    Entries,
+    KnownObject,
+    of_object,
+)
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import ObjectFreedError, SessionError, WorkbenchError
 from workbench.ref import ObjectRef
@@ -103,11 +108,6 @@ class ClusterProcess(Answering):
             self.entries.settle(id, READY if error is None else FAILED, error=known)
 
         self.backend.on_ready(of_object(entry.native), ready)
-
-
-def of_object(native: Native) -> Native:
-    """Of an actor's native, which is a pair, that of its description."""
-    return native[1] if type(native) is tuple else native
 
 
 def why_gone(entry: KnownObject) -> WorkbenchError:

@@ -6,6 +6,7 @@ Any thread may call.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -29,12 +30,13 @@ from workbench.engines.cluster.entries import (
     UNKNOWN,
     ArrivalQueue,
     KnownObject,
+    NativeLending,
+    ShownArray,
+    of_object,
 )
-from workbench.engines.cluster.kept_names import ESCAPED, escaped_name
-from workbench.engines.cluster.lending import NativeLending
+from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.parcels import contents, inlined
-from workbench.engines.cluster.process import ClusterProcess, of_object, why_gone
-from workbench.engines.cluster.shown_arrays import ShownArrays
+from workbench.engines.cluster.process import ClusterProcess, why_gone
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     ActorDiedError,
@@ -45,9 +47,12 @@ from workbench.errors import (
     WorkbenchError,
     WorkerCrashedError,
 )
+from workbench.expressions import describe
+from workbench.memory.views import address
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.serialization.registry import Custom, Function
 
 SLICE = 0.05
 """Seconds for which a task that waits for several things looks at one kind of them."""
@@ -64,7 +69,6 @@ class ClusterStore(ClusterProcess):
     def __init__(self, backend: Backend, logs: bool = True) -> None:
         super().__init__(backend, logs)
         self.opening = WorkThread("workbench-futures")
-        self._arrays = ShownArrays()
         self._lending = NativeLending(backend, self.entries)
 
     # -- putting ---------------------------------------------------------------------------------
@@ -91,17 +95,20 @@ class ClusterStore(ClusterProcess):
             self.backend.ask("bind", name, ref.id, native, about)
         return ref, about
 
+    def register(self, cls: type, by: tuple[Function, Function] | None) -> None:
+        if by is None:
+            self.packer.registry.remove(cls)
+            return
+        self.check_open()
+        custom = Custom(cls, *by)
+        self.packer.packed((cls, *by), custom.parts)  # raises if it can't travel with a value
+        self.packer.registry.add(custom, self.next_id)
+        warnings.warn(self.can.serializers, stacklevel=3)
+
     # -- what came along -------------------------------------------------------------------------
 
-    def stored(self, ref: ObjectRef) -> StoredValue:
-        """What the system has of an object; waits for it."""
-        return self._fetched([self.entries.of(ref)], None)[0]
-
     def borrow(self, id: int) -> ObjectRef:
-        ref, shown = self.entries.find(id), self.views().get(id)
-        if ref is None and shown is not None:
-            ref = self._handle(shown)
-        if ref is not None:
+        if (ref := self.entries.find(id)) is not None:
             return ref
         for each in self.backend.ask("identify", f"{id:016x}"):
             return self.learn([each.id], [each.native])[0]
@@ -110,17 +117,9 @@ class ClusterStore(ClusterProcess):
             "put, passed or returned, or by its object's name."
         )
 
-    def _handle(self, entry: KnownObject) -> ObjectRef | None:
-        ref = self.entries.find(entry.id)
-        if ref is None and entry.native is not None:  # only arrays show it
-            ref, new = self.entries.new(entry.id, entry.native, entry.state)
-            new.about = entry.about
-        return ref
-
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
-            name = escaped_name(ref.id, self.site())
-            self.backend.tell("bind", name, ref.id, self.native(ref), None)
+            self.backend.tell("escape", ref.id, self.native(ref), self.site())
         return context.restore, (ref.id, self.backend.session)
 
     # -- reading and waiting ---------------------------------------------------------------------
@@ -173,7 +172,7 @@ class ClusterStore(ClusterProcess):
             self.entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
         value = self.packer.open(entry.id, stored, copy)
         if not copy and stored.buffers and stored.header[:1] == b"F":
-            self._arrays.add(value.base, entry)
+            ShownArray.of(value.base, self.entries.new(entry.id, None, READY)[0], entry)
         del keep
         return value
 
@@ -192,11 +191,7 @@ class ClusterStore(ClusterProcess):
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            natives = []
-            for ref in refs():
-                entry = self.entries.get(ref.id)
-                if entry is not None and not entry.is_over and entry.native is not None:
-                    natives.append(of_object(entry.native))
+            natives = self.entries.awaited(ref.id for ref in refs())
             if natives:
                 self.backend.wait(natives, min(enough, len(natives)), left)
             self.entries.wait(done, SLICE if natives else left)
@@ -282,31 +277,33 @@ class ClusterStore(ClusterProcess):
 
     # -- views -----------------------------------------------------------------------------------
 
-    def object_shown(self, array: Any) -> int | None:
-        """The object whose bytes an array shows."""
-        return self._arrays.object_of(array)
-
-    def views(self) -> dict[int, KnownObject]:
-        """What arrays of this process show: they keep it, also without a handle."""
-        return self._arrays.objects()
-
     def kept(self, id: int) -> dict[str, Any]:
         """What keeps the object in this process: its handle, and what its arrays show."""
-        found = {"ref": self.entries.find(id), "view": self._arrays.array_of(id)}
+        entry = self.entries.get(id)
+        shown = [] if entry is None else [watch() for watch in entry.shown]
+        found = {"ref": self.entries.find(id), "view": next(iter(shown), None)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
     def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
         # What was put isn't remembered here: an argument of joblib's is stored once more.
-        entry = None if changed else self._arrays.whole(value)
-        return None if entry is None else self.entries.find(entry.id)
+        if (
+            type(value) is not np.ndarray
+            or changed
+            or (ref := self.entries.shown_by(value)) is None
+        ):
+            return None
+        whole, about = value.base, self.entries.of(ref).about
+        if whole is None or about is None or about.type != describe(value):
+            return None
+        is_whole = value.nbytes == whole.nbytes and address(value) == address(whole)
+        return ref if is_whole and (value.flags.c_contiguous or value.flags.f_contiguous) else None
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
-        if isinstance(thing, np.ndarray | memoryview):
-            return self.object_shown(thing), "view"
-        return None, ""
+        ref = self.entries.shown_by(thing)
+        return (None, "") if ref is None else (ref.id, "view")
 
     # -- what keeps objects ----------------------------------------------------------------------
 
@@ -349,15 +346,12 @@ class ClusterStore(ClusterProcess):
             if entry is not None and entry.state != FREED:
                 self.entries.settle(entry.id, FREED, error=ObjectFreedError(why))
                 entry.native = None
-        for seen in self.views().values():
-            if seen.id in ids:
-                seen.state, seen.native = FREED, None
 
     def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
         if name.startswith(ACTOR_PREFIX):
             return self._find_actor(name.removeprefix(ACTOR_PREFIX))
         self.check_open()
-        found = self.backend.ask("find", name)
+        found: KeptObject | None = self.backend.ask("find", name)
         if found is None:
             return self._identify(name) if or_id else None
         ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
@@ -376,8 +370,7 @@ class ClusterStore(ClusterProcess):
         if beginning == ACTOR_PREFIX:
             return sorted(ACTOR_PREFIX + name for name in self.backend.actor_names())
         self.check_open()
-        named = self.backend.ask("named", beginning)
-        return sorted(name for name in named if not name.startswith(ESCAPED))
+        return sorted(self.backend.ask("named", beginning))
 
     def name(self, ref: ObjectRef | None, name: str) -> None:
         self.check_open()
@@ -390,11 +383,10 @@ class ClusterStore(ClusterProcess):
     def _identify(self, text: str) -> ObjectRef | None:
         if not (digits := digits_of(text)):
             return None
-        refs = {each.id: self.learn([each.id], [each.native])[0]
-                for each in self.backend.ask("identify", digits)}  # fmt: skip
-        for entry in (*self.entries.all(), *self.views().values()):
-            if (ref := self._handle(entry)) is not None:
-                refs[entry.id] = ref
+        found = self.backend.ask("identify", digits)
+        refs = {each.id: self.learn([each.id], [each.native])[0] for each in found}
+        handles = (self.entries.find(entry.id) for entry in self.entries.all())
+        refs |= {ref.id: ref for ref in handles if ref is not None}
         id = id_like(digits, refs)
         return None if id is None else refs[id]
 

@@ -17,20 +17,19 @@ from workbench.client.task_specs import spec_of
 from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
-from workbench.engine.records import Blueprint
+from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
+    Head,
     Launch,
     Message,
     Native,
     TaskEnd,
+    encode,
 )
-from workbench.engines.cluster.call_packing import CallPacker, Sent
+from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
-from workbench.engines.cluster.heads import Head
-from workbench.engines.cluster.keeper import encode as encode_batch
-from workbench.engines.cluster.kept_jobs import LOST
-from workbench.engines.cluster.serializers import SharedSerializers
+from workbench.engines.cluster.kept_jobs import LOST, KeptJob
 from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
@@ -61,7 +60,6 @@ class ClusterTasks(ClusterStore):
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
-        self.custom = SharedSerializers(backend, self.packer, self.next_id, self.check_open)
         self._packing = CallPacker(self)
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
@@ -99,18 +97,16 @@ class ClusterTasks(ClusterStore):
         ids = self._ids(max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self._packing.arguments(args, kwargs, parameters, keep)
-        audience, origin = self.place()
-        code, code_natives = self._packing.code(sent, keep)
-        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
+        packed = self._packing.call(sent, args, kwargs, parameters, keep)
         retries = options.max_retries
-        head = Head(
-            task, options.name or name, self.backend.session, audience, origin,
-            sent.id if sent is not None else 0, sent.code if sent is not None else b"",
-            packed.args, packed.deps, inside, returns, actor.id if actor is not None else 0, method,
-            self._spec(options), job, self.custom.count(), self._task, retries,
+        head = self._head(
+            packed, task, options.name or name, returns=returns, method=method, job=job,
+            actor=actor.id if actor is not None else 0, spec=self._spec(options), retries=retries,
         )  # fmt: skip
-        launch = Launch(head, packed.dep_natives, more, options.num_cpus, options.memory, keep)
+        native = None if actor is None else self.native(actor)[0]
+        launch = Launch(
+            head, packed.dep_natives, packed.natives, native, options.num_cpus, options.memory, keep
+        )
         if not returns:
             ids = []
         refs = self._expect(head, ids, task)
@@ -119,11 +115,7 @@ class ClusterTasks(ClusterStore):
             known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
             self.backend.tell("job", known)
         try:
-            if actor is None:
-                made = self.backend.submit(launch)
-            else:
-                native = self.native(actor)
-                made = self.backend.call(native[0], launch)
+            made = self.backend.submit(launch)
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed"))
@@ -134,6 +126,13 @@ class ClusterTasks(ClusterStore):
             self.backend.tell("made", task, tuple(made))
         self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
+
+    def _head(self, packed: PackedCall, task: int, name: str, **more: Any) -> Head:
+        audience, origin = self.place()
+        return Head(
+            task, name, self.backend.session, audience, origin, *packed[:5], parent=self._task,
+            **more,
+        )  # fmt: skip
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -188,7 +187,7 @@ class ClusterTasks(ClusterStore):
         error = end if isinstance(end, WorkbenchError) else WorkbenchError(str(end))
         if self._loses_output(own, error):
             lost = Message(own.task, "stderr", LOST.encode(), own.origin, self.place()[0])
-            self.backend.tell("push", encode_batch([lost]))
+            self.backend.tell("push", encode([lost]))
         if own.actor in self._killed and isinstance(error, ActorDiedError):
             error = ActorDiedError(f"{own.name.partition('.')[0]} was ended by kill().")
         elif own.task in self._stopped or isinstance(error, TaskCancelledError):
@@ -237,8 +236,8 @@ class ClusterTasks(ClusterStore):
         self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
     ) -> bool:
         entry = self.entries.of(ref)
-        if not begun:
-            return not entry.is_over and self.backend.withdraw(entry.task or ref.id)
+        if not begun and (entry.is_over or self.backend.has_begun(entry.task or ref.id)):
+            return False
         if not recursive and self.backend.can.recursive:
             raise WorkbenchError(self.backend.can.recursive)
         if not entry.is_over:
@@ -274,31 +273,23 @@ class ClusterTasks(ClusterStore):
     # -- background cells, asked for again ------------------------------------------------------
 
     def collect(self, job: int, name: str = "") -> CollectedJob | None:
-        found = self.backend.ask("collect", job, self.prefix, self.listener.origin(), name)
+        audience = 0 if name else self.prefix
+        found: KeptJob | None = self.backend.ask("collect", job, audience, self.listener.origin())
         if found is None:
             return None
+        binds = "", *found.record.binds
         results: list[ObjectRef | None] = []
         for task, natives in found.natives.items():
-            end, binds = found.ends.get(task), found.record.binds
-            results += self._collected(task, natives[1:], binds, end, name)
-        if not name:
-            for output in found.outputs:
-                self.show(
-                    Message(
-                        output.task, output.kind, output.data, self.listener.origin(),
-                        self.prefix, job, output.worker,
-                    )
-                )  # fmt: skip
+            refs = self._collected(task, natives[1:], found.ends.get(task))
+            named = [ref for bind, ref in zip(binds, refs, strict=False) if bind == name]
+            results += named if name else refs
         return CollectedJob(found.record, results)
 
     def _collected(
-        self, task: int, natives: Sequence[Native], binds: Sequence[str], end: TaskEnd | None,
-        name: str,
-    ) -> list[ObjectRef | None]:  # fmt: skip
+        self, task: int, natives: Sequence[Native], end: TaskEnd | None
+    ) -> list[ObjectRef | None]:
         refs: list[ObjectRef | None] = []
         for number, native in enumerate(natives):
-            if name and (number == 0 or binds[number - 1 : number] != (name,)):
-                continue
             if native is None:  # somebody freed it
                 refs.append(None)
                 continue
@@ -326,20 +317,16 @@ class ClusterTasks(ClusterStore):
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
         sent = self._packing.function(blueprint)
-        packed = self._packing.arguments(call.args, call.kwargs, lambda: call.parameters, False)
-        id, (audience, origin) = self.next_id(), self.place()
-        spec = None
+        packed = self._packing.call(sent, call.args, call.kwargs, lambda: call.parameters, False)
+        id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
-        code, code_natives = self._packing.code(sent, False)
-        inside, more = (*code, *packed.inside), (*code_natives, *packed.natives)
-        head = Head(
-            id, blueprint.name, self.backend.session, audience, origin, sent.id, sent.code,
-            packed.args, packed.deps, inside, 0, id, "__init__", spec, 0, self.custom.count(),
-            self._task, called=options.name,
+        head = self._head(
+            packed, id, blueprint.name, returns=0, actor=id, method=CREATION, spec=spec,
+            called=options.name,
         )  # fmt: skip
         launch = Launch(
-            head, packed.dep_natives, more, options.num_cpus, options.memory,
+            head, packed.dep_natives, packed.natives, None, options.num_cpus, options.memory,
             options.lifetime == DETACHED, options.max_restarts,
         )  # fmt: skip
         what = f"actor {blueprint.name}"

@@ -12,7 +12,7 @@ from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.dask.observed import Dask
 from workbench.engines.dask.session import DaskBackend
-from workbench.engines.dask.shipping import prepare
+from workbench.engines.probe import EXPRESSION, check, check_python, found, here
 from workbench.errors import SessionError
 from workbench.options import Variables
 
@@ -68,10 +68,26 @@ def _joined(client: Any, session: str, is_ours: bool, variables: Variables) -> D
     if not client.nthreads():
         print("The Dask cluster has no worker yet: waiting for one.", file=sys.stderr, flush=True)
         client.submit(bool, pure=False).result()  # one that grows as needed has a worker then
-    prepare(client)
+    check_versions(client)
     client.register_plugin(WorkbenchScheduler())
     client.register_plugin(WorkbenchWorker(variables))
     name = session or f"{os.getpid()}-{secrets.token_hex(3)}"
     unique, was_there = client.run_on_scheduler(called, "open", (name, client.id))
     address = client.scheduler.address
     return DaskBackend(lambda: client, unique, was_there, address, close_client=is_ours)
+
+
+def check_versions(client: Any) -> None:
+    """SessionError if the scheduler or the workers can't have us."""
+    ours, code = here(), EXPRESSION
+    # By what Dask itself knows: another Python might end over a function of ours.
+    told = client.get_versions()
+    asked = {f"the workers at {address}": each for address, each in told["workers"].items()}
+    for who, each in {"the scheduler's processes": told["scheduler"], **asked}.items():
+        theirs = ".".join(each["host"]["python"].split(".")[:3])  # it goes on: .final.0
+        check_python(ours.python, theirs, who)
+
+    def look() -> Any:  # it travels by value: there may be no Workbench
+        return eval(code)
+
+    check(ours, [found(a) for a in (*client.run(look).values(), client.run_on_scheduler(look))])

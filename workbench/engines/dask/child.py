@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from workbench import context, error_notes
-from workbench.engines.cluster import heads
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.hosting import Hosting
@@ -77,25 +76,22 @@ class ChildHost:
                 pass
 
     def _run(self, message: RunHead) -> bool:
-        head = heads.decode(message.head)
+        head = message.head
         engine, backend, hosting = self._session(message)
-        self._hosting, self._has_slot = hosting, not message.actor
+        self._hosting, self._has_slot = hosting, not head.actor
         if context.get() is not engine:
             context.set(engine)
-        values = list(message.values)
-        if message.function:
-            backend.known(message.inside[0], values.pop())
-        if message.task in self._early:
-            hosting.interrupts.stop(message.task)
-        end, results = hosting.run(head, values, message.inside)
+        if head.task in self._early:
+            hosting.interrupts.stop(head.task)
+        end, results = hosting.run(head, message.values, message.inside)
         # What results refer to lives as long as these: that is known before we let go of it.
         if natives := [native for value in results for native in value.natives]:
-            backend.contains(key_of(message.session, head.name, head.task), natives)
+            backend.contains(key_of(head.session, head.name, head.task), natives)
         self._work.send(HeadDone(end, results, self._position, hosting.leaves))
         return hosting.leaves
 
     def _session(self, message: RunHead) -> tuple[ClusterEngine, DaskBackend, Hosting]:
-        if message.session not in self._sessions:
+        if message.head.session not in self._sessions:
             address, security = message.scheduler
 
             def connect() -> Any:
@@ -103,13 +99,15 @@ class ChildHost:
 
                 return Client(address, security=security, set_as_default=False)
 
-            backend = DaskBackend(connect, message.session, True, address, self.lends)
+            backend = DaskBackend(connect, message.head.session, True, address, self.lends)
             engine = ClusterEngine(backend, logs=False)
             backend.sink = engine.heard
-            hosting = Hosting(engine, self._link, self._output.finish, os.getpid())
+            hosting = Hosting(
+                engine.packer, engine.learn, self._link, self._output.finish, os.getpid()
+            )
             engine.host(hosting)
-            self._sessions[message.session] = engine, backend, hosting
-        return self._sessions[message.session]
+            self._sessions[message.head.session] = engine, backend, hosting
+        return self._sessions[message.head.session]
 
     @contextmanager
     def lends(self) -> Iterator[None]:

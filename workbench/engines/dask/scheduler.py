@@ -59,7 +59,9 @@ class KeptKeys:
         self._counts[key] -= count
         if self._counts[key] <= 0:
             del self._counts[key]
-            self._early.pop(key, None)
+            wanting = self._early.pop(key, set()) - {self._name}
+            if wanting:  # a process does, and it is yet to come
+                self._early[key] = wanting
             if key in self._scheduler.tasks and self._name in self._scheduler.clients:
                 self._scheduler.client_releases_keys([key], self._name)
 

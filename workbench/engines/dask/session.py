@@ -12,9 +12,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.engines.cluster import backend as seam
-from workbench.engines.cluster import heads
-from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.keeper import FREES, batch_of, encode
+from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd, encode
+from workbench.engines.cluster.keeper import FREES, batch_of
 from workbench.engines.dask.abilities import CAN
 from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
 from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of
@@ -30,7 +29,6 @@ class DaskBackend:
     engine = "dask"
     process = ""  # Dask says itself who has gone
     can = CAN
-    unasked: Sequence[str] = ("a process of Dask's workers",)
 
     def __init__(
         self, connect: Callable[[], Any], session: str, joined: bool, address: str,
@@ -84,9 +82,6 @@ class DaskBackend:
         if value.natives:
             self.contains(key, value.natives)
         return DaskRef(key, 1, hold)
-
-    def known(self, native: DaskRef, value: StoredValue) -> None:
-        native.hold = KeyHold(native.key, None, TaskValues(None, [value] * native.index))
 
     def contains(self, key: str, natives: Sequence[Native]) -> None:
         """What lies under a key refers to these; returns when that is known."""
@@ -147,27 +142,25 @@ class DaskBackend:
     def free(self, ids: Sequence[int], natives: Sequence[Native]) -> None:
         self.ask("drop", [ref.key for ref in flat(natives)], list(ids))
 
-    def submit(
-        self, launch: Launch, actor: DaskActor | None = None, after: Sequence[DaskRef] = ()
-    ) -> list[DaskRef]:
+    def submit(self, launch: Launch) -> list[DaskRef]:
         from workbench.engines.dask.worker import run_head  # brings distributed
 
+        actor: DaskActor | None = launch.actor
         if actor is None and (launch.cpus != 1 or launch.memory):
             warnings.warn(CAN.needs, stacklevel=5)
         head, deps, inside = launch.head, launch.deps, launch.inside
         key, client = key_of(self.session, head.name, head.task), self.link.client
         retries = 0 if actor is not None else ALWAYS if head.retries < 0 else head.retries
-        has_function = bool(head.function and not head.code)
-        args = [*deps, *(inside[:1] if has_function else ())]
-        of = actor.actor if actor is not None else 0
-        run = RunHead(head.task, heads.encode(head), self.session, tuple(inside), has_function, of)
-        picks = tuple(ref.index for ref in args)
-        call = pickle.dumps((run, key, head.name, client.id, picks, head.returns))
-        where = {} if actor is None else {"workers": [actor.address], "allow_other_workers": False}
+        run = RunHead(head, tuple(inside))
+        call = pickle.dumps((run, key, client.id, tuple(ref.index for ref in deps)))
+        where, after = {}, []
+        if actor is not None:
+            where = {"workers": [actor.address], "allow_other_workers": False}
+            after = [self._last.get(actor.actor, actor)] if head.task != actor.actor else []
         try:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
                 self.contains(key if actor is None else actor.key, inside)
-            futures = [self.link.of(ref).future for ref in (*args, *after)]
+            futures = [self.link.of(ref).future for ref in (*deps, *after)]
             hold = self.link.hold(key, client.submit(
                 run_head, call, *futures, key=key, pure=False,
                 retries=retries, **where,
@@ -176,17 +169,15 @@ class DaskBackend:
             raise self._failed(error) from error
         self._running[head.task] = hold, actor, (*deps, *inside, actor)
         hold.add_done_callback(lambda _: self.forget(head.task))
-        return [DaskRef(key, index, hold) for index in range(head.returns + 1)]
+        made = [DaskRef(key, index, hold) for index in range(head.returns + 1)]
+        if actor is not None:
+            self._last[actor.actor] = made[0]
+            if actor.key in self._dead:
+                self._actor_gone(actor.key)
+        return made
 
     def forget(self, task: int) -> None:
         self._running.pop(task, None)
-
-    def withdraw(self, task: int) -> bool:
-        running = self._running.get(task)
-        if running is None or running[1] is not None or self.has_begun(task):
-            return False
-        self._drop([running[0]], "The task was withdrawn.")
-        return True
 
     def has_begun(self, task: int) -> bool:
         running = self._running.get(task)
@@ -235,17 +226,9 @@ class DaskBackend:
         actor = DaskActor(key_of(self.session, head.name, head.actor), head.actor, address)
         if not self.ask("place", head.called, (actor, described), launch.keep):
             raise ValueError(f"Another actor is called {head.called!r}.")
-        made = self.submit(launch, actor)
+        made = self.submit(launch._replace(actor=actor))
         actor.hold = made[0].hold
-        self._last[head.actor] = made[0]
         return actor, made[0]
-
-    def call(self, actor: DaskActor, launch: Launch) -> list[DaskRef]:
-        made = self.submit(launch, actor, [self._last.get(actor.actor, actor)])
-        self._last[actor.actor] = made[0]
-        if actor.key in self._dead:
-            self._actor_gone(actor.key)
-        return made
 
     def _actor_gone(self, key: str) -> None:
         self._dead.add(key)

@@ -22,8 +22,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import workbench
-from workbench.engines.cluster.backend import Native, StoredValue, TaskEnd
+from workbench.engines.cluster.backend import Head, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.parcels import again
 from workbench.host.remains import ChildRemains
 from workbench.host.unsent import Piece
@@ -34,19 +33,11 @@ Heard = Callable[["SlotChild", Any], None]  # told of what a child says while it
 
 
 class RunHead(NamedTuple):
-    """Run a task's ``head`` with these ``values``. Its session is at the ``scheduler``: an address,
-    and Dask's security or None.
+    """Run a ``head`` with the ``values`` of its deps and the natives ``inside``. Its session is at
+    the ``scheduler``: an address, and Dask's security or None."""
 
-    ``inside`` are the natives of refs in the arguments; ``actor`` whose call it is. ``function``:
-    the value of the native that stands first in ``inside`` comes last in ``values``.
-    """
-
-    task: int
-    head: bytes
-    session: str
+    head: Head
     inside: tuple[Native, ...]
-    function: bool
-    actor: int
     values: tuple[StoredValue, ...] = ()
     scheduler: tuple[str, Any] = ("", None)
 
@@ -115,11 +106,9 @@ class SlotChild:
         self._remains = ChildRemains()
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         fds = [*(each.fileno() for each in theirs), *self._remains.descriptors]
-        place = workbench.__file__.rpartition("/workbench/")[0]
-        sent = {"PYTHONPATH": place} if place.endswith(".zip") else {}  # it was sent here
         self._process = subprocess.Popen(
             [sys.executable, "-m", "workbench.engines.dask.child", *map(str, (os.getpid(), *fds))],
-            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **sent, **dict(variables)},
+            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
         )  # fmt: skip
         for each in theirs:
@@ -129,10 +118,10 @@ class SlotChild:
     def run(self, message: RunHead, heard: Heard, is_stopped: Callable[[], bool]) -> HeadDone:
         """Run a task to its end; ChildDied if it kills its process."""
         with self._lock:
-            self._task = message.task
+            self._task = task = message.head.task
         try:
             if is_stopped():
-                self.stop(message.task, False)
+                self.stop(task, False)
             with suppress(OSError):  # who reads says it better
                 self.work.send(message)
             while type(said := self.work.receive()) is not HeadDone:
@@ -141,7 +130,7 @@ class SlotChild:
             return said
         except (EOFError, OSError):
             self._end()
-            words, unsent = self._remains.words(self._position), self._remains.pieces(message.task)
+            words, unsent = self._remains.words(self._position), self._remains.pieces(task)
             raise ChildDied(self._process, words, unsent) from None
         finally:
             with self._lock:

@@ -11,9 +11,7 @@ from typing import Any
 from distributed import get_worker, rejoin, secede
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from workbench.engines.cluster import heads
-from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd
-from workbench.engines.cluster.keeper import encode as encode_batch
+from workbench.engines.cluster.backend import Message, StoredValue, TaskEnd, encode
 from workbench.engines.cluster.parcels import refused
 from workbench.engines.dask.keys import NAME, TaskFailed, TaskValues, id_of
 from workbench.engines.dask.scheduler import quietly
@@ -131,49 +129,47 @@ class Attempt:
     meant. The end of the ``key`` is told to ``client``."""
 
     def __init__(
-        self, side: WorkerSide, run: RunHead, key: str, name: str, client: str,
-        picks: tuple[int, ...], results: int,
-    ) -> None:  # fmt: skip
-        self._side, self._run, self._name, self._results = side, run, name, results
-        self._to, self._picks = (run.session, client, key), picks
+        self, side: WorkerSide, run: RunHead, key: str, client: str, picks: tuple[int, ...]
+    ) -> None:
+        self._side, self._run, self._head = side, run, run.head
+        self._to, self._picks = (run.head.session, client, key), picks
         self._child: SlotChild | None = None
         self._has_thread = True  # of the worker's pool
         self._is_stopped = self._is_forced = False
 
     def ran(self, values: Sequence[TaskValues]) -> TaskValues:
         """Run it, and tell its end."""
-        self._side.attempts[self._run.task] = self
+        self._side.attempts[self._head.task] = self
         try:
             ended = self._ended(values)
         finally:
-            del self._side.attempts[self._run.task]
+            del self._side.attempts[self._head.task]
         assert ended.end is not None
         self._side.tell("end", *self._to, ended.end.how, ended.told())
         return ended
 
     def _ended(self, values: Sequence[TaskValues]) -> TaskValues:
-        run, side, name = self._run, self._side, self._name
-        if run.task in side.early:
+        head, side, name = self._head, self._side, self._head.name
+        if head.task in side.early:
             return self._failed("stopped", "cancelled", f"`{name}` was stopped before it began.")
         picked = zip(values, self._picks, strict=False)
         given = tuple(each.values[number - 1] for each, number in picked)
-        message = run._replace(values=given, scheduler=side.scheduler)
+        message = self._run._replace(values=given, scheduler=side.scheduler)
         try:
-            done = (self._in_actor if run.actor else self._in_slot)(message)
+            done = (self._in_actor if head.actor else self._in_slot)(message)
             return TaskValues(done.end, done.values)
         except ActorGone as gone:
             said = f"{name.partition('.')[0]} {gone.why}"
             return self._failed("failed", "actor", said, value=gone.value)
         except ChildDied as died:
-            head = heads.decode(run.head)
             more = head.origin, head.audience, head.job, died.worker
             left = [Message(*piece, *more) for piece in died.unsent if piece[0] == head.task]
-            side.tell("shown", run.session, encode_batch(left))
-            if self._is_forced and not run.actor:
+            side.tell("shown", head.session, encode(left))
+            if self._is_forced and not head.actor:
                 return self._failed("stopped", "cancelled", f"`{name}` was stopped.")
-            code = "actor" if run.actor else "crashed"
+            code = "actor" if head.actor else "crashed"
             ended = self._failed("failed", code, died.said(name), died.worker)
-            if run.actor:
+            if head.actor:
                 return ended
             raise TaskFailed(ended) from None
 
@@ -189,10 +185,10 @@ class Attempt:
     def _in_actor(self, message: RunHead) -> HeadDone:
         """Calls of one submitter come one after the other: each needs what the last one made."""
         self._leave_pool()  # an actor has no slot
-        id, side = self._run.actor, self._side
-        is_made = self._run.task != id
+        id, side = self._head.actor, self._side
+        is_made = self._head.task != id
         if not is_made:
-            side.actors[id] = ActorProcess(side.slots.lease(), self._run.session)
+            side.actors[id] = ActorProcess(side.slots.lease(), self._head.session)
         actor = side.actors.get(id)
         if actor is None:
             raise ActorGone
@@ -218,16 +214,16 @@ class Attempt:
         """Interrupt it, or kill its process. Any thread."""
         self._is_stopped, self._is_forced = True, self._is_forced or force
         if self._child is not None:
-            self._child.stop(self._run.task, force)
+            self._child.stop(self._head.task, force)
 
     def abandon(self) -> None:
         """Nobody wants its result: kill its process, unless that is an actor's."""
-        self.stop(self._run.actor in (0, self._run.task))
+        self.stop(self._head.actor in (0, self._head.task))
 
     def _heard(self, child: SlotChild, said: Any) -> None:
         """What a child says while it runs the task: see `slots`."""
         if type(said) is bytes:
-            self._side.tell("shown", self._run.session, said)
+            self._side.tell("shown", self._head.session, said)
         elif said:
             self._leave_pool()
         else:
@@ -245,6 +241,6 @@ class Attempt:
     def _failed(
         self, how: str, code: str, text: str, worker: int = 0, value: StoredValue | None = None
     ) -> TaskValues:
-        n = self._results
-        end = TaskEnd(self._run.task, how, 0, (True,) * n, (None,) * n, worker)
+        n = self._head.returns
+        end = TaskEnd(self._head.task, how, 0, (True,) * n, (None,) * n, worker)
         return TaskValues(end, [value or refused(code, text)] * max(n, 1))

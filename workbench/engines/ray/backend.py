@@ -8,7 +8,6 @@ import os
 import secrets
 import socket
 import time
-import warnings
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -16,14 +15,13 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-import workbench
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
+from workbench.engine.records import Lack
 from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.probe import EXPRESSION, compare, found, here
+from workbench.engines.probe import EXPRESSION, check, found, here
 from workbench.engines.ray import calls
-from workbench.engines.ray.abilities import ENDS_WITH_KERNEL
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
 from workbench.errors import SessionError
@@ -32,12 +30,14 @@ from workbench.options import Variables
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
 
-LACKS_US = (
-    "The workers of this Ray have no Workbench, or another version of it, and Ray sends modules "
-    "only while it connects. Either connect with it: `ray.init(..., runtime_env={'py_modules': "
-    "[workbench]})`. Or `ray.shutdown()`, and `init(engine='ray', address=...)` sends it along."
+ENDS_WITH_KERNEL = Lack(
+    "Names and background cells end with this kernel.",
+    "It has started this Ray itself, which ends with it.",
+    "Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of this "
+    "machine.",
 )
-"""To who has connected already."""
+"""Why a session on a Ray of our own isn't kept (``keep``)."""
+
 HEAD = "node:__internal_head__"
 """A resource that Ray's head node has, and no other."""
 
@@ -49,10 +49,6 @@ GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)
 
 ANSWER = 60.0
 """Seconds that workers have to say what they have: Ray may have to start them."""
-
-
-GONE = ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError
-"""What a task ends with that is to run on a node that has gone."""
 
 
 def connect(
@@ -71,14 +67,22 @@ def connect(
     is_own = came and _join(config, variables)
     if came:
         _hush()
-    elif _lacks_us():
-        raise SessionError(LACKS_US)
+    try:
+        engine = _joined(config, came, is_own, namespace)
+    except BaseException:
+        if came:
+            ray.shutdown()
+        raise
+    return engine
+
+
+def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> ClusterEngine:
     calls.apart = {} if came else {"runtime_env": calls.OWN}
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
     while True:
-        supervisor, joined = _supervisor(name, session)
+        supervisor, joined = _supervisor(name, session, is_own)
         there = ray.get(supervisor.session.remote()) if joined else session
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
@@ -130,7 +134,6 @@ def _join_here(options: dict[str, Any]) -> bool:
         ray.init(address="auto", **options)
     except ConnectionError:
         return False
-    _send("auto", options)
     return True
 
 
@@ -138,9 +141,6 @@ def _join_at(address: str, options: dict[str, Any]) -> None:
     try:
         _reach(address)
         ray.init(address=address, **options)
-        _send(address, options)
-    except SessionError:  # what the workers have
-        raise
     except OSError as error:  # ConnectionError is one
         raise SessionError(f"No Ray cluster answers at {address}: {_reason(error)}") from error
     except (RuntimeError, ValueError) as error:
@@ -152,22 +152,6 @@ def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return next((line for line in str(error).splitlines() if line), type(error).__name__)
-
-
-def _send(address: str, options: dict[str, Any]) -> None:
-    """Send what the workers lack of Workbench, if they lack it: that takes connecting again."""
-    try:
-        lacks_us = _lacks_us()
-    except SessionError:
-        ray.shutdown()
-        raise
-    if lacks_us:
-        ray.shutdown()
-        environment = {
-            **options.get("runtime_env", {}),
-            "py_modules": [os.path.dirname(workbench.__file__)],
-        }
-        ray.init(address=address, **{**options, "runtime_env": environment})
 
 
 def _hush() -> None:
@@ -202,47 +186,34 @@ def _is_encrypted() -> bool:
     return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
 
 
-def _lacks_us() -> bool:
-    """Whether the workers lack Workbench, or have another one. SessionError if they can't have
-    it."""
+def _check_workers() -> None:
+    """SessionError if they can't have us."""
     try:
-        verdict = compare(here(), [found(answer) for answer in _asked()])
+        answers = [found(answer) for answer in _asked()]
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
-    if verdict.refusal:
-        raise SessionError(verdict.refusal)
-    for each in verdict.warnings:
-        warnings.warn(each, stacklevel=2)
-    return verdict.ships
+    check(here(), answers)
 
 
 def _asked() -> list[Any]:
-    """What each node has. One that has just gone stands in Ray's list for a moment: all are asked
-    anew then, until `PATIENCE` is over."""
+    """What each node has."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
-    until = time.monotonic() + PATIENCE
-    while True:
-        asked = [
-            look.options(
-                num_cpus=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            ).remote(EXPRESSION)
-            for node in ray.nodes()
-            if node["Alive"]
-        ]
-        try:
-            answers: list[Any] = ray.get(asked, timeout=ANSWER)
-        except GONE:
-            if time.monotonic() > until:
-                raise
-            time.sleep(AGAIN)
-        else:
-            return answers
+    asked = [
+        look.options(
+            num_cpus=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote(EXPRESSION)
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    return list(ray.get(asked, timeout=ANSWER))
 
 
-def _supervisor(name: str, session: str) -> tuple[Any, bool]:
+def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
     with contextlib.suppress(ValueError):
         return ray.get_actor(name_of(name), namespace=NAMESPACE), True
+    if not is_own:
+        _check_workers()
     cls: Any = ray.remote(Supervisor)
     made = cls.options(
         name=name_of(name), namespace=NAMESPACE, lifetime="detached", num_cpus=0,

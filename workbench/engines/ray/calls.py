@@ -7,15 +7,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
-from workbench.engines.cluster.heads import decode, encode
+from workbench.engines.cluster.backend import (
+    Launch,
+    Native,
+    StoredValue,
+    TaskEnd,
+    decode_head,
+    encode,
+)
 from workbench.engines.cluster.parcels import again, inlined
-
-encode_end = msgspec.msgpack.Encoder().encode
 
 
 def _host(session: str) -> Any:
@@ -26,13 +29,13 @@ def _host(session: str) -> Any:
 
 def run(head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
     """A task: its end, and its results."""
-    known = decode(head)
+    known = decode_head(head)
     end, values = _host(known.session).run(known, deps, inside)
     return _returned(known.returns, end, values)
 
 
 def _returned(owed: int, end: TaskEnd, values: Sequence[StoredValue]) -> Any:
-    return (encode_end(end), *values[:owed]) if owed else encode_end(end)
+    return (encode(end), *values[:owed]) if owed else encode(end)
 
 
 def copied(stored: StoredValue) -> StoredValue:
@@ -42,13 +45,7 @@ def copied(stored: StoredValue) -> StoredValue:
 
 def lives(pid: int) -> bool:
     """Whether that process of this node has not ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return os.path.exists(f"/proc/{pid}")
 
 
 _run: Any = ray.remote(run)
@@ -65,11 +62,16 @@ new ones for that, so where nobody else is connected it is empty."""
 
 
 def submit(launch: Launch) -> list[Native]:
-    """Submit a task: the natives of its end and its results."""
+    """Submit a task, or call an actor: the natives of its end and its results."""
     head, wanted = launch.head, 1 + launch.head.returns
-    made = _run.options(
-        num_returns=wanted, name=head.name, max_retries=head.retries, **_needs(launch), **apart
-    ).remote(encode(head), list(launch.inside), *launch.deps)  # fmt: skip
+    if launch.actor is None:
+        options = {"name": head.name, "max_retries": head.retries, **_needs(launch), **apart}
+    else:
+        options = {"max_task_retries": head.retries}
+    called = _run if launch.actor is None else launch.actor.call
+    made = called.options(num_returns=wanted, **options).remote(
+        encode(head), list(launch.inside), *launch.deps
+    )
     return list(made) if wanted > 1 else [made]
 
 
@@ -80,15 +82,11 @@ def _needs(launch: Launch) -> dict[str, Any]:
 
 def living(places: Sequence[tuple[str, int]]) -> list[bool]:
     """Whether these processes, each on its node, live."""
-    asked = [
-        _lives.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, False))
-        .remote(pid)
-        for node, pid in places
-    ]  # fmt: skip
     found = []
-    for answer in asked:
+    for node, pid in places:
+        at = NodeAffinitySchedulingStrategy(node, soft=False)
         try:
-            found.append(ray.get(answer))
+            found.append(ray.get(_lives.options(num_cpus=0, scheduling_strategy=at).remote(pid)))
         except ray.exceptions.RayError:  # its node has gone
             found.append(False)
     return found
@@ -100,16 +98,16 @@ class HostedActor:
     def __init__(
         self, head: bytes, described: StoredValue, inside: Sequence[Native], *deps: StoredValue
     ) -> None:
-        known = decode(head)
+        known = decode_head(head)
         self._task = known.task
         self._described = inlined(described)
         self._host = _host(known.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        self._end, self._failure = self._host.run(known, deps, inside)
+        self._end, _ = self._host.run(known, deps, inside)
 
     def created(self) -> bytes:
         """How its making ended."""
-        return encode_end(self._end)
+        return encode(self._end)
 
     def described(self) -> tuple[int, StoredValue]:
         """Its id, and the value that a handle of it stands for."""
@@ -117,13 +115,7 @@ class HostedActor:
 
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
         """One of its methods."""
-        known = decode(head)
-        if self._failure:  # it could not be made
-            end = TaskEnd(
-                known.task, "failed", 0, (True,) * known.returns, (None,) * known.returns,
-                self._host.worker,
-            )  # fmt: skip
-            return _returned(known.returns, end, self._failure * max(known.returns, 1))
+        known = decode_head(head)
         end, values = self._host.run(known, deps, inside)
         found = _returned(known.returns, end, values)
         if self._host.leaves:
@@ -137,7 +129,7 @@ _actor: Any = ray.remote(HostedActor)
 def create(launch: Launch, described: Native, name: str, namespace: str) -> tuple[Any, Native]:
     """Make an actor: its handle, and the native of its making's end."""
     options = {"max_restarts": launch.restarts, **_needs(launch)}
-    if launch.restarts:  # calls wait while it is made again; `call` says how often one is tried
+    if launch.restarts:  # calls wait while it is made again; `submit` says how often one is tried
         options["max_task_retries"] = launch.restarts
     if name:
         options |= {"name": name, "namespace": namespace}
@@ -147,12 +139,3 @@ def create(launch: Launch, described: Native, name: str, namespace: str) -> tupl
         encode(launch.head), ray.get(described), list(launch.inside), *launch.deps
     )
     return actor, actor.created.remote()
-
-
-def call(actor: Any, launch: Launch) -> list[Native]:
-    """Call an actor's method: natives as `submit`'s."""
-    head, wanted = launch.head, 1 + launch.head.returns
-    made = actor.call.options(num_returns=wanted, max_task_retries=head.retries).remote(
-        encode(head), list(launch.inside), *launch.deps
-    )
-    return list(made) if wanted > 1 else [made]

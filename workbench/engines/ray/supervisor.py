@@ -32,6 +32,10 @@ listens is heard of."""
 LOOK = 2.0
 """Seconds after which Ray is asked again whose kernel was killed."""
 
+SOON, LOOK_AGAIN = 0.5, 0.01
+"""Seconds within which a process says what it runs, and after which it is looked whether all
+have."""
+
 
 class Supervisor:
     """See the module. All its methods run on one loop."""
@@ -59,9 +63,10 @@ class Supervisor:
 
     # -- the channel ----------------------------------------------------------------------------
 
-    async def poll(self, audience: int, number: int, at_once: bool) -> bytes:
-        """What is there for who listens: ``at_once``, or as soon as there is something. ``number``
-        counts what it got: what was lost on the way is sent again."""
+    async def poll(self, audience: int, number: int, at_once: bool, tasks: Sequence[int]) -> bytes:
+        """What is there for who listens, and runs these ``tasks``: ``at_once``, or as soon as there
+        is something. ``number`` counts what it got: what was lost on the way is sent again."""
+        self._keeper.listens_now(audience, tasks)
         sent = self._sent.get(audience)
         if sent is not None and sent[0] == number:
             return sent[1]
@@ -82,6 +87,18 @@ class Supervisor:
     def _woken(self, audience: int) -> None:
         if self._keeper.listens(audience):
             self._news.setdefault(audience, asyncio.Event()).set()
+
+    async def running(self) -> tuple[set[int], dict[int, tuple[str, int]]]:
+        """The tasks that processes run now, as they say; and those that don't say: see `busy`."""
+        began, silent = time.monotonic(), self._keeper.busy()
+        for prefix in silent:
+            self._woken(prefix)  # it listens anew, and says what it runs
+        told: dict[int, Sequence[int]] = {}
+        while silent and time.monotonic() < began + SOON:
+            await asyncio.sleep(LOOK_AGAIN)
+            told = self._keeper.running(began)
+            silent = {prefix: at for prefix, at in silent.items() if prefix not in told}
+        return {task for tasks in told.values() for task in tasks}, silent
 
     async def _follow_drivers(self) -> None:
         """Who has gone without a word, Ray knows: one that is silent may only be slow."""
@@ -159,14 +176,7 @@ class Supervisor:
 
     async def submit(self, launch: Launch) -> list[Native]:
         """Submit a task that outlives who asks for it, and has announced it."""
-        return self._submitted(launch.head.task, calls.submit(launch))
-
-    async def call(self, actor: Any, launch: Launch) -> list[Native]:
-        """The same of an actor's method."""
-        return self._submitted(launch.head.task, calls.call(actor, launch))
-
-    def _submitted(self, task: int, made: list[Native]) -> list[Native]:
-        self._noted(made)
+        task, made = launch.head.task, self._noted(calls.submit(launch))
         self._owned[task] = made[0]
         self._keeper.ask("made", task, tuple(made))  # or who asked may end first
         self._keep(self._watch(task, made[0]))

@@ -13,6 +13,8 @@ import ray
 
 from workbench import errors
 from workbench.core.snapshot import INCARNATION
+from workbench.engine.records import Abilities
+from workbench.engines.cluster.abilities import CAN
 from workbench.engines.cluster.backend import (
     ClusterParts,
     Launch,
@@ -21,12 +23,10 @@ from workbench.engines.cluster.backend import (
     StoredValue,
     TaskEnd,
 )
-from workbench.engines.cluster.holders import ask_processes, tasks_of
+from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
-from workbench.engines.cluster.process import of_object
 from workbench.engines.cluster.work_thread import WorkThread
-from workbench.engines.ray.abilities import CAN
 from workbench.engines.ray.failures import first_line, translated
 from workbench.errors import SessionError
 
@@ -47,10 +47,6 @@ REACH = 60.0
 
 LEAVE = 10.0
 """Seconds that leaving may take."""
-
-
-SOON = 0.5
-"""Seconds within which a process says what it runs."""
 
 
 def cancel(native: Native, force: bool) -> None:
@@ -77,8 +73,7 @@ class RayBackend:
     """See the module. ``calls`` is what Ray runs for us: the module of that name."""
 
     engine = "ray"
-    can = CAN
-    unasked: Sequence[str] = ()
+    can: Abilities = CAN
 
     def __init__(
         self, session: str, supervisor: Any, calls: Any, joined: bool, blocks: bool
@@ -95,6 +90,7 @@ class RayBackend:
         self._listens = False  # to what tasks show
         self.busy = threading.Event()  # else it needn't
         self.busy.set()
+        self.runs: Callable[[], Sequence[int]] = tuple  # which tasks
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
@@ -186,21 +182,12 @@ class RayBackend:
         if launch.keep:
             self.settle()
             return list(ray.get(self._supervisor.submit.remote(launch)))
-        return self._noted(launch, self._remote.submit(launch))
-
-    def _noted(self, launch: Launch, made: list[Native]) -> list[Native]:
+        made = list(self._remote.submit(launch))
         self._ends[launch.head.task] = made[0]
         return made
 
     def forget(self, task: int) -> None:
         self._ends.pop(task, None)
-
-    def withdraw(self, task: int) -> bool:
-        native = self._ends.get(task)
-        if native is None or self.has_begun(task):
-            return False
-        cancel(native, False)
-        return True
 
     def has_begun(self, task: int) -> bool:
         return task not in self._ends or not self._queued([task])
@@ -208,14 +195,11 @@ class RayBackend:
     def _queued(self, tasks: Sequence[int]) -> list[int]:
         """Those of these that surely no process runs. Code that holds the interpreter keeps one
         from saying what it runs."""
-        busy: dict[int, tuple[str, int]] = self.ask("busy")
-        told = ask_processes(self, b"", busy, SOON)
-        silent = [prefix for prefix in busy if prefix not in told]
-        lives = self._remote.living([busy[prefix] for prefix in silent])
+        running, silent = self._answer(self._supervisor.running.remote)
+        lives = self._remote.living(list(silent.values()))
         for prefix, is_there in zip(silent, lives, strict=True):
             if not is_there:
                 self.ask("rests", prefix)
-        running = {task for said in told.values() for task in tasks_of(said)}
         return [] if any(lives) else [task for task in tasks if task not in running]
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
@@ -243,12 +227,6 @@ class RayBackend:
 
     def _full(self, name: str) -> str:
         return f"{self.session}/{name}"
-
-    def call(self, actor: Native, launch: Launch) -> list[Native]:
-        if launch.keep:
-            self.settle()
-            return list(ray.get(self._supervisor.call.remote(actor, launch)))
-        return self._noted(launch, self._remote.call(actor, launch))
 
     def find_actor(self, name: str) -> tuple[int, Native] | None:
         try:
@@ -322,16 +300,18 @@ class RayBackend:
             for tell in self._behind:
                 tell()
 
+    def _poll(self, number: int, at_once: bool) -> Native:
+        return self._supervisor.poll.remote(self._audience, number, at_once, self.runs())
+
     def _hear(self, sink: Sink) -> None:
         number = 0
         while self.ended is None:
             behind = len(self._behind)
-            asked = partial(self._supervisor.poll.remote, self._audience, number, behind > 0)
             try:
                 if not self.busy.is_set():
                     self.ask("rests", self._audience)  # before it may listen again
                     self.busy.wait()
-                batch = self._answer(asked)
+                batch = self._answer(partial(self._poll, number, behind > 0))
             except errors.ActorUnavailableError:
                 continue
             except SessionError:

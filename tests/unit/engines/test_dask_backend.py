@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.engines.dask.shipping import prepare
+from workbench.engines.dask.backend import check_versions
 from workbench.errors import SessionError
 
 
@@ -35,10 +35,10 @@ OURS = platform.python_version()
 
 def test_only_those_with_the_same_python_get_code() -> None:
     with pytest.raises(SessionError) as error:
-        prepare(Client(OURS, OURS, "3.1.2"))
+        check_versions(Client(OURS, OURS, "3.1.2"))
     said = str(error.value)
     assert f"Python {OURS}, and the workers at tcp://10.0.0.1:80 run Python 3.1.2:" in said
     with pytest.raises(SessionError, match=r"the scheduler's processes run Python 3\.1\.2"):
-        prepare(Client("3.1.2"))
+        check_versions(Client("3.1.2"))
     with pytest.raises(AssertionError, match="it was sent"):
-        prepare(Client(OURS, OURS))
+        check_versions(Client(OURS, OURS))
