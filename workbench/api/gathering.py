@@ -246,7 +246,7 @@ def _cancel(engine: Engine, refs: list[ObjectRef]) -> None:
 
 def _cancel_last(engine: Engine, left: list[ObjectRef]) -> None:
     while left:
-        if engine.ended is None and engine.state(left[-1]) == "pending":
+        if engine.end_reason is None and engine.state(left[-1]) == "pending":
             engine.cancel(left[-1], False, True)
         left.pop()
 
@@ -297,7 +297,7 @@ async def _arrived(arrivals: Arrivals, bar: _Bar) -> ObjectRef:
     import asyncio
 
     while (ref := arrivals.take()) is None:
-        soon = arrivals.soon()
+        soon = arrivals.future_of_next()
         if soon is not None:
             await asyncio.wait([asyncio.wrap_future(soon)], timeout=bar.due())
             bar.refresh()

@@ -156,7 +156,7 @@ class ClusterEngine(Looking, SessionPresentation):
         if self._closed:
             return
         self._closed = True
-        if goodbye and self.ended is None and len(self.backend.ask("drivers")) < 2:
+        if goodbye and self.end_reason is None and len(self.backend.ask("drivers")) < 2:
             self.end_jobs()  # with the session
         try:
             self.backend.close(goodbye)
@@ -168,7 +168,7 @@ class ClusterEngine(Looking, SessionPresentation):
     def abandon(self) -> None:
         self._closed = True
         self.prints.abandon()
-        self.entries.ended = "The session is the parent process's."
+        self.entries.end_reason = "The session is the parent process's."
 
 
 if TYPE_CHECKING:

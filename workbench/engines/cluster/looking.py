@@ -74,8 +74,8 @@ class Looking(ClusterTasks):
         return self._kept_objects().get(id, NOT_KEPT).names
 
     def snapshot(self) -> Snapshot:
-        if self.ended is not None:
-            raise SessionError(self.ended)
+        if self.end_reason is not None:
+            raise SessionError(self.end_reason)
         told, kept, results = self._told(), self._kept_objects(), self._waiting_results()
         clients: tuple[ClientRecord, ...] = self.backend.ask("drivers")
         me = self._me(clients)
@@ -131,7 +131,7 @@ class Looking(ClusterTasks):
         """One object at a glance; never raises."""
         entry = self.entries.get(id)
         is_shown = id in self.views()
-        if entry is None or self.ended is not None:
+        if entry is None or self.end_reason is not None:
             return None
         try:
             kept = self._kept_objects()
@@ -169,7 +169,7 @@ class Looking(ClusterTasks):
 
     def changes(self) -> PolledChanges:
         """The session, followed."""
-        return PolledChanges(self.snapshot, lambda: self.ended is not None)
+        return PolledChanges(self.snapshot, lambda: self.end_reason is not None)
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
