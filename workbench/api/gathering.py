@@ -210,7 +210,7 @@ def map(
                 bar.advance()
             return ref is not None
 
-        def settle(most: int) -> None:
+        def keep_below(most: int) -> None:
             """Note what has come, and wait until fewer than ``most`` are unfinished."""
             while note(arrivals.take()):
                 pass
@@ -223,8 +223,8 @@ def map(
                 refs.extend(builtins.map(lambda args: function.remote(*args), [arguments]))  # noqa: C417
                 arrivals.add(refs[-1:])
                 bar.refresh()
-                settle(WINDOW)
-            settle(1)
+                keep_below(WINDOW)
+            keep_below(1)
         except BaseException:
             _cancel(engine, refs)
             raise

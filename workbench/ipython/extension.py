@@ -155,7 +155,7 @@ class Extension:
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
                 self._router.note(origin, self._lacks_reload or text)
-            for module, what in self._set_attributes.news(self._notebook.variables):
+            for module, what in self._set_attributes.take_new(self._notebook.variables):
                 self._router.note(origin, set_text(module, what))
         return origin
 

@@ -65,7 +65,7 @@ class Sheet:
         ax.set_ylim(self.height, 0)
 
     @property
-    def left(self) -> float:
+    def points_left(self) -> float:
         """Points left below the present line."""
         return self.height - self.y
 

@@ -197,7 +197,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
                 box.start / longest,
                 box.length / longest,
                 box.color,
-                _told(box.record, held) if box.record else "",
+                _tooltip(box.record, held) if box.record else "",
                 full=box.full,
             )
             for box in lane.boxes
@@ -209,7 +209,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
     return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
 
 
-def _told(record: ObjectRecord, held: Held) -> str:
+def _tooltip(record: ObjectRecord, held: Held) -> str:
     size = facts.figure(facts.size_of(record))
     return f"{clip(facts.title_of(record, held), 60)}: {clip(facts.type_of(record), 60)}, {size}"
 

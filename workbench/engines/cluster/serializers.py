@@ -44,5 +44,5 @@ class SharedSerializers:
             return
         news = self._backend.ask("serializers", self._count)
         for number, payload in news:
-            self._packer.registry.tell(number, payload)
+            self._packer.registry.queue_registration(number, payload)
         self._count += len(news)
