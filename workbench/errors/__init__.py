@@ -249,7 +249,7 @@ class TaskError(WorkbenchError):
             return [remote_frames.painted(failure.text), *notes]
         head = remote_frames.painted(type(self).__name__)
         head += f" in {printable(shortened(failure.task))}" if failure.task else ""
-        trace, left_out = remote_frames.shown(failure.frames, mode)
+        trace, left_out = remote_frames.formatted(failure.frames, mode)
         # By now IPython has recorded the error of a cell; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
         hint = ["", how] if left_out else []

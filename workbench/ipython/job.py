@@ -366,10 +366,10 @@ class Job(Rich):
         SessionError
             If the session is over.
         """
-        shown = self.shown() or ()
+        shown = self.read_outputs() or ()
         return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
 
-    def shown(self) -> tuple[Output, ...] | None:
+    def read_outputs(self) -> tuple[Output, ...] | None:
         """Return all outputs so far, or the last ones, as `output` does; None: unknown."""
         return self._engine.ask(queries.Outputs(self.id))
 

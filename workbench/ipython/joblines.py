@@ -194,7 +194,7 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
 def _as_printed(job: Job) -> str:
     """Return all its prints as they appear under its cell."""
     screen, lines = Screen(job.size > 1), []
-    for output in job.shown() or ():
+    for output in job.read_outputs() or ():
         text = output.data.decode("utf-8", "replace")
         for part in screen.write(job.label_of(output), output.kind, text):
             if isinstance(part, Text):

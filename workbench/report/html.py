@@ -100,7 +100,7 @@ class Still(Rich):
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](view_texts.shown(self.snapshot), self.held or {})
+        return VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
 
 
 def _as_text(block: Block) -> str:
