@@ -24,7 +24,7 @@ from typing import Any
 from workbench.client.gate import Gate, OpenSocket, is_free
 from workbench.client.lateness import PATIENCE, PROMPT, TICK, TOGETHER, UNSAID, Lateness
 from workbench.core.instructions import Ended
-from workbench.core.ordering import SPOKEN
+from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.errors import ProtocolError, SessionError
 from workbench.system.ki_protection import ki_protection
 from workbench.wire.buffers import Inbox, Outbox
@@ -66,7 +66,7 @@ class Connection:
         self._followers = 0
         self._sent_at = 0.0
         self._urgent = self._posted = False  # next tick sends all; or what is due
-        self.spoken = 0  # messages that may change what other processes do, see `SPOKEN`
+        self.spoken = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
         self.said = 0  # all but those in `UNSAID`
         self.heard = self.told = 0  # answered runs of lines; those that the server knows
         self._ended: str | None = None
@@ -128,7 +128,7 @@ class Connection:
         self._posted = True
         if (kind := type(message)) not in UNSAID:
             self.said += 1
-            if kind in SPOKEN:
+            if kind in MUST_NOT_OVERTAKE:
                 self.spoken += 1
 
     def send(self, message: Any) -> None:

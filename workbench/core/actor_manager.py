@@ -21,7 +21,7 @@ class ActorManager:
         self._state = state
         self._objects = objects
         self._lines = lines
-        lines.on_closed = self._decide
+        lines.on_closed = self._on_line_closed
         self._catalog = state.catalog
         self._scheduler = state.scheduler
         self.without_worker: list[Actor] = []  # get one when this batch settles
@@ -44,7 +44,7 @@ class ActorManager:
         why = self._catalog.need_arguments(task)
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
-            why = died(actor.id, f"There is another actor of the name of {actor.name}.")
+            why = died_error(actor.id, f"There is another actor of the name of {actor.name}.")
         elif event.name and event.detached:
             self._catalog.bind(event.name, entry)
         elif event.name:
@@ -70,7 +70,7 @@ class ActorManager:
             if pool.broken or len(self._scheduler.workers) >= pool.most:
                 why = pool.last_words or f"there are {pool.most} workers already"
                 text = f"No worker could be started for {actor.name}: {why}."
-                self.dies(actor, died(actor.id, text))
+                self.dies(actor, died_error(actor.id, text))
             else:
                 self._state.out.append(do.Fork(pool.spawn(actor)))
 
@@ -97,11 +97,11 @@ class ActorManager:
         entry = self._catalog.get(task.submit.actor)
         if actor is None or entry is None or entry.state is FREED:
             text = "There is no such actor: its last handle was gone."
-            return died(task.submit.actor, text)
+            return died_error(task.submit.actor, text)
         self._catalog.need(entry, task)
         return actor.why
 
-    def born(self, actor: Actor, value: ev.Value) -> None:
+    def on_created(self, actor: Actor, value: ev.Value) -> None:
         """Finish an actor's creation: it is alive, or its creation has failed with ``value``."""
         if value.failed:
             self.dies(actor, value)
@@ -110,7 +110,7 @@ class ActorManager:
             actor.state = ActorState.ALIVE
             self._scheduler.notify(actor)
 
-    def lost(
+    def on_worker_lost(
         self, actor: Actor, worker: Worker, tasks: list[Task], crash: str, event: WorkerExited
     ) -> None:
         """Handle the death of an actor's worker. Calls that a line may still answer come later."""
@@ -131,10 +131,10 @@ class ActorManager:
         begun = {t for t in others if t.submit.task in worker.reported}
         if any(t.submit.task == event.running for t in others):
             begun.clear()  # none after that one had begun
-        self._lost(actor, others, ran, crash, event, begun)
-        self._lines.lost(worker, crash, last_words(event), event)
+        self._restart_or_fail(actor, others, ran, crash, event, begun)
+        self._lines.on_worker_lost(worker, crash, last_words(event), event)
 
-    def _decide(self, line: Line) -> None:
+    def _on_line_closed(self, line: Line) -> None:
         """Retry or fail the calls of a closed line whose results its caller hasn't heard.
 
         A call that may have begun counts as begun; if calls run in turn, none after the one that
@@ -146,19 +146,19 @@ class ActorManager:
             line.leave(task)
         if actor.state is ActorState.DEAD:
             ran = next((t.submit.name for t in tasks if t.submit.task == running), "")
-            if ran and actor.why == crashed(actor, crash, "", words):  # now the call is known, too
-                actor.why = crashed(actor, crash, ran, words)
+            if ran and actor.why == crash_error(actor, crash, "", words):  # now the call is known
+                actor.why = crash_error(actor, crash, ran, words)
             assert actor.why is not None
             place = place_of(running, tasks) if actor.at_a_time == 1 else 0
             for number, task in enumerate(tasks):
-                why = not_begun(actor.why, task) if task in line.unbegun else actor.why
-                self._state.fail(task, ended(why, task) if number < place else why)
+                why = not_begun_error(actor.why, task) if task in line.unbegun else actor.why
+                self._state.fail(task, ended_error(why, task) if number < place else why)
             return
         last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
         self._restarted(actor, tasks, last, crash, words, line.unbegun)
         self._scheduler.notify(actor)
 
-    def _lost(
+    def _restart_or_fail(
         self,
         actor: Actor,
         tasks: list[Task],
@@ -178,7 +178,7 @@ class ActorManager:
             self._needs_worker(actor)
             return
         if not actor.restarts:
-            self.dies(actor, crashed(actor, crash, ran, words), tasks)
+            self.dies(actor, crash_error(actor, crash, ran, words), tasks)
             return
         actor.restarts -= actor.restarts > 0
         actor.creation_task.made += 1
@@ -219,7 +219,7 @@ class ActorManager:
             if actor.at_a_time == 1 and last < len(tasks) and task in tasks[:last]:
                 when = f" before it had handed over what `{name}` returned"
             text = f"{crash}{when}; {actor.name} is made again.{words}"
-            self._state.fail(task, died(actor.id, text, "unavailable"))
+            self._state.fail(task, died_error(actor.id, text, "unavailable"))
         for task in again:
             why = task.final_value or task.broken
             if why is not None:
@@ -233,7 +233,7 @@ class ActorManager:
         worker = actor.worker
         if not (event.restart and actor.restarts):
             text = f"{actor.name} was ended by kill()."
-            self.dies(actor, died(actor.id, text))
+            self.dies(actor, died_error(actor.id, text))
         if worker is not None:
             self._scheduler.leave(worker)  # later calls are for the next worker
             self._state.out.append(do.Kill(worker.number))
@@ -243,7 +243,7 @@ class ActorManager:
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
-            self.dies(worker.actor, died(worker.actor.id, text))
+            self.dies(worker.actor, died_error(worker.actor.id, text))
             self.release(worker.actor)
 
     def dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
@@ -257,7 +257,7 @@ class ActorManager:
             if not task.is_creation and task.line is None:
                 self._state.fail(task, why)
         for task in actor.calls:
-            self._state.fail(task, not_begun(why, task))
+            self._state.fail(task, not_begun_error(why, task))
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
         self._catalog.unneed_all(actor.creation_task)
@@ -268,7 +268,7 @@ class ActorManager:
     def retire(self, actor: Actor) -> None:
         """Remove an actor without handles and calls."""
         del self._scheduler.actors[actor.id]
-        self.dies(actor, died(actor.id, "Its last handle is gone."))
+        self.dies(actor, died_error(actor.id, "Its last handle is gone."))
         self.release(actor)
         actor.creation_task.actor = None  # breaks a cycle: the server runs no garbage collector
 
@@ -281,18 +281,18 @@ class ActorManager:
             self._state.out.append(do.Kill(worker.number))
 
 
-def crashed(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
+def crash_error(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
     """Return the error value for calls of an actor whose worker died; ``ran``: its running call."""
     while_it = f" while it ran `{ran}`" if ran else ""
-    return died(actor.id, f"{actor.name} died: {crash}{while_it}.{words}")
+    return died_error(actor.id, f"{actor.name} died: {crash}{while_it}.{words}")
 
 
-def not_begun(why: ev.Value, task: Task) -> ev.Value:
+def not_begun_error(why: ev.Value, task: Task) -> ev.Value:
     """Return the error value for a call that had not begun when its actor died of ``why``."""
     return why if task.attempts else _with(why, task, b"had not begun")  # it may have earlier
 
 
-def ended(why: ev.Value, task: Task) -> ev.Value:
+def ended_error(why: ev.Value, task: Task) -> ev.Value:
     """Return the error value for a call that was over when its actor died, its result unsent."""
     return _with(why, task, b"had ended, but what it returned was not handed over yet")
 
@@ -305,7 +305,7 @@ def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:
     return ev.Value(b"\n".join([code, told, *rest]), failed=True)
 
 
-def died(actor: int, text: str, code: str = "actor") -> ev.Value:
+def died_error(actor: int, text: str, code: str = "actor") -> ev.Value:
     """Return the error value for calls of an actor that is dead, or lost its worker."""
     return ev.error_value(f"{code} {actor:016x}", text)
 

@@ -131,7 +131,7 @@ class Budget:
         """Bytes of objects in memory."""
         return self._live + self._messages.inline_bytes
 
-    def of(self, client: int) -> ArenaUsage | None:
+    def arena_of(self, client: int) -> ArenaUsage | None:
         """Return the client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
@@ -222,7 +222,7 @@ class Budget:
 
     def _admits_placed(self, client: int, values: Sequence[Value]) -> bool:
         """True if they are in free parts of the arena of ``client``, and within its grant."""
-        arena = self.of(client)
+        arena = self.arena_of(client)
         if arena is None:
             return False
         offsets = {v.offset for v in values}
@@ -299,19 +299,19 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
-        """Queue a request; `settle` serves it when its turn comes."""
+        """Queue a request; `serve_requests` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
 
     @property
     def has_work(self) -> bool:
-        """True if `settle` may have something to do."""
+        """True if `serve_requests` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
 
-    def cool(self, now: float) -> Iterator[tuple[int, int]]:
+    def trim_all(self, now: float) -> Iterator[tuple[int, int]]:
         """Yield (client, bytes) to trim: all free memory, because nobody uses the session."""
         for arena in self._donors():
             if arena.owner not in self.trimming:
@@ -322,7 +322,7 @@ class Budget:
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
         """Take in that a client has given back ``nbytes``, when asked (``answer``) or by itself."""
-        arena = self.of(client)
+        arena = self.arena_of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
         if not answer:
@@ -333,7 +333,7 @@ class Budget:
             if self.requests:
                 self.requests[0].spent.add(client)
 
-    def returns(self, owner: int | None, nbytes: int) -> bool:
+    def credit_waiting_owner(self, owner: int | None, nbytes: int) -> bool:
         """Count freed bytes for the first request if ``owner`` made it; True if so."""
         if not self.requests or self.requests[0].client != owner:
             return False
@@ -350,7 +350,9 @@ class Budget:
         """Return when the first client that hasn't trimmed is given up; None: never."""
         return min((until for _, until in self.trimming.values()), default=None)
 
-    def settle(self, now: float, more_to_come: bool = False) -> Iterator[tuple[str, int, int, int]]:
+    def serve_requests(
+        self, now: float, more_to_come: bool = False
+    ) -> Iterator[tuple[str, int, int, int]]:
         """Yield what to send: ("grant", client, request, bytes), ("refuse", …, bytes missing;
         "deny" if the client will ask again with ``spill``) or ("trim", client, 0, bytes).
 
@@ -366,7 +368,7 @@ class Budget:
             if self.room is None:
                 return  # the room is being measured
             head = self.requests[0]
-            arena = self.of(head.client)
+            arena = self.arena_of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
             short = self._short(nbytes)
             nobody = arena is None and head.client != SERVER

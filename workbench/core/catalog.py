@@ -164,7 +164,7 @@ class Catalog(dict[int, Entry]):
             if count == 1:
                 if client in self._of:
                     self._unfollow(entry, client)
-                self.settle(entry)
+                self.free_if_unused(entry)
 
     def view(self, entry: Entry, client: int) -> None:
         self._follow(entry, client)
@@ -179,7 +179,7 @@ class Catalog(dict[int, Entry]):
             if count == 1:
                 if client in self._of:
                     self._unfollow(entry, client)
-                self.settle(entry)
+                self.free_if_unused(entry)
                 self.rest(entry)
 
     def rest(self, entry: Entry) -> None:
@@ -236,7 +236,7 @@ class Catalog(dict[int, Entry]):
         if not self.lent[id]:
             del self.lent[id]
             entry = self[id]
-            self.settle(entry)
+            self.free_if_unused(entry)
             self.rest(entry)
 
     def unneed_all(self, task: Task) -> None:
@@ -249,7 +249,7 @@ class Catalog(dict[int, Entry]):
             if self.touched is not None:
                 self.touch(entry)
             if not entry.tasks:
-                self.settle(entry)
+                self.free_if_unused(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
         """Keep an object, a ref to which was pickled outside the store, until it is freed."""
@@ -263,7 +263,7 @@ class Catalog(dict[int, Entry]):
         if entry.state is not FREED:
             entry.pinned = site
             self.touch(entry)
-            self.settle(entry)
+            self.free_if_unused(entry)
             self.rest(entry)
 
     def keep_for(self, entry: Entry, job: str) -> None:
@@ -271,7 +271,7 @@ class Catalog(dict[int, Entry]):
         if entry.state is not FREED:
             entry.job = job
             self.touch(entry)
-            self.settle(entry)
+            self.free_if_unused(entry)
 
     def loaded(self, entry: Entry, seconds: float) -> None:
         """Note how long the first reading of an object took. Later ones are ignored."""
@@ -295,7 +295,7 @@ class Catalog(dict[int, Entry]):
             names = list(old.names)
             names.remove(name)
             old.names = tuple(names)
-            self.settle(old)
+            self.free_if_unused(old)
 
     def bind_loosely(self, name: str, entry: Entry) -> None:
         """Give a free name to an object, without keeping the object alive. It has one such name."""
@@ -348,7 +348,7 @@ class Catalog(dict[int, Entry]):
                 entry.holds = without(entry.holds, client)
                 if viewed:
                     entry.viewers = without(entry.viewers, client)
-                self.settle(entry)
+                self.free_if_unused(entry)
                 if viewed:
                     self.rest(entry)
             yield
@@ -375,16 +375,16 @@ class Catalog(dict[int, Entry]):
                     self.view(entry, client)
         children = self._end(entry) if entry.state is not FREED else ()
         for each in (entry, *children):
-            self.settle(each)
+            self.free_if_unused(each)
 
-    def settle(self, entry: Entry) -> None:
+    def free_if_unused(self, entry: Entry) -> None:
         """Free the object if no pin keeps it; remove its entry if no client can ask for it."""
         if entry.state is not FREED and entry.alive:
             return  # the usual case
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             if self.backlog.left <= 0:
-                self.backlog.add(self._settle_all(queue))
+                self.backlog.add(self._free_all_unused(queue))
                 return
             self.backlog.left -= 1
             entry = queue.pop()
@@ -406,9 +406,9 @@ class Catalog(dict[int, Entry]):
             if not entry.alive and self.pop(entry.id, None) is not None and entry.kind is not None:
                 self.own -= entry.kind[0].startswith(OWN)
 
-    def _settle_all(self, entries: Iterable[Entry]) -> Iterator[None]:
+    def _free_all_unused(self, entries: Iterable[Entry]) -> Iterator[None]:
         for entry in entries:
-            self.settle(entry)
+            self.free_if_unused(entry)
             yield
 
     def _let_go(self, contained: Iterable[int]) -> Iterator[None]:
@@ -417,7 +417,7 @@ class Catalog(dict[int, Entry]):
             child = self[id]
             child.parents -= 1
             self.touch(child)
-            self.settle(child)
+            self.free_if_unused(child)
             yield
 
     def _end(self, entry: Entry) -> list[Entry]:

@@ -29,7 +29,7 @@ class Durations:
         self._seconds: dict[int, float] = {}
         self._since: dict[int, int] = {}  # runs since the last outlier
 
-    def ran(self, function: int, seconds: float) -> None:
+    def record_run(self, function: int, seconds: float) -> None:
         """Note how long a run took. A single outlier among short runs is ignored."""
         known = self._seconds.get(function, seconds)
         since = self._since.get(function, 0)

@@ -23,14 +23,14 @@ class ExecutorLimits:
     def __init__(self) -> None:
         self.executors: dict[int, ExecutorTasks] = {}
 
-    def ready(self, task: Task) -> Iterator[Task]:
+    def add_ready(self, task: Task) -> Iterator[Task]:
         """Take in a task whose dependencies are ready; yield the tasks to queue now."""
         spec = task.spec
         tasks = self.executors.setdefault(spec.executor, ExecutorTasks(spec.max_workers))
         tasks.waiting[task] = None
         yield from self._next(tasks)
 
-    def over(self, task: Task) -> Iterator[Task]:
+    def remove(self, task: Task) -> Iterator[Task]:
         """Take out a task that is over, whatever its state was; yield the tasks to queue now."""
         id = task.spec.executor
         tasks = self.executors.get(id)

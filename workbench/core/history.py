@@ -20,7 +20,7 @@ class History:
         self._samples: deque[tuple[float, Levels]] = deque()  # with the time of each
         self.due = 0.0
 
-    def note(self, now: float, then: float, levels: Levels) -> None:
+    def add_sample(self, now: float, then: float, levels: Levels) -> None:
         """Add a sample before a batch is handled: these levels have held since ``then``."""
         self.due = now + STEP
         self._samples.append((then, levels))

@@ -40,7 +40,7 @@ class Idleness:
         self._resting = not seconds
         self._patience = seconds
 
-    def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
+    def note_use(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """Note whether a batch that was handled uses the session."""
         for _, event in batch:
             if type(event) in USES or self._used_at is None:
@@ -48,7 +48,7 @@ class Idleness:
                 self._resting = not self._seconds
                 return
 
-    def left(self, final: bool) -> None:
+    def on_last_driver_left(self, final: bool) -> None:
         """Note that the last driver has left. ``final``: a person shut it down, so it won't
         restart, and nothing else keeps the session."""
         self._monitor.gives_way = final
@@ -56,19 +56,19 @@ class Idleness:
         if self._used_at is not None:
             self._used_at = self._state.now
 
-    def joined(self) -> None:
+    def on_driver_joined(self) -> None:
         """Note that a driver has connected."""
         self._monitor.gives_way = False
         self._patience = self._seconds
 
     @property
     def due(self) -> float | None:
-        """Time at which `settle` has something to do, if nobody uses the session until then."""
+        """Time at which `end_batch` has something to do, if nobody uses the session until then."""
         if self._used_at is None or self._resting or self._state.scheduler.tasks:
             return None
         return self._used_at + self._patience
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Release workers and free memory, once, when it is time."""
         state = self._state
         if self._resting or state.scheduler.tasks:
@@ -83,5 +83,5 @@ class Idleness:
         for worker in state.pool.rest():
             assert worker.client is not None
             state.dismiss(worker.client, "nobody uses the session")
-        for client, nbytes in state.budget.cool(state.now):
+        for client, nbytes in state.budget.trim_all(state.now):
             state.send(client, do.Trim(nbytes))

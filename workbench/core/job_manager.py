@@ -100,7 +100,7 @@ class JobManager:
         for number, origin in job.audience.items():
             self._state.send(number, replace(event, origin=origin))
 
-    def ended(self, task: Task, value: ev.Value) -> None:
+    def on_task_ended(self, task: Task, value: ev.Value) -> None:
         """Take in that a task is over, with ``value`` as its first result."""
         job = task.job
         if job is None or task not in self:
@@ -155,7 +155,7 @@ class JobManager:
         """True if a job runs without an audience, or ended without one and wasn't collected."""
         return any(job.unseen for job in self._jobs.values())
 
-    def left(self, client: ClientState) -> None:
+    def on_client_left(self, client: ClientState) -> None:
         """Remove a client that left from audiences, before its holds go: keep results for their
         jobs.
 
@@ -312,6 +312,6 @@ class JobManager:
         job.dropped = True
         for entry, owner, length in placed:
             if entry.value is None:
-                budget.returns(owner, length)
+                budget.credit_waiting_owner(owner, length)
                 freed += length
         return freed

@@ -28,7 +28,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import READY
 from workbench.core.lines import LineManager
-from workbench.core.ordering import SPOKEN
+from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.core.state import ClientState, Handler, State
 from workbench.core.tasks import Actor, Line, Task, Worker
 
@@ -38,7 +38,7 @@ STREAK = 3
 LONGEST_STREAK = 24
 """The same, at most, if others want its workers again and again."""
 
-LASTED = 1.0
+WORTH_MAKING = 1.0
 """Seconds after which a lease was worth making."""
 
 MOST_FUNCTIONS = 16
@@ -50,10 +50,10 @@ MOST_OBJECTS = 16
 
 @dataclass(slots=True)
 class Borrower:
-    """A driver. ``streak``: its short tasks since its last lease, each over before the next."""
+    """A driver. ``short_tasks_in_a_row``: since its last lease, each over before the next."""
 
-    streak: int = 0
-    needed: int = STREAK
+    short_tasks_in_a_row: int = 0
+    streak_for_lease: int = STREAK
     functions: dict[int, None] = field(default_factory=dict)  # of these tasks, the last ones
     objects: dict[int, None] = field(default_factory=dict)  # arguments of its last tasks
     since: float = 0.0  # when its lease was made
@@ -92,16 +92,16 @@ class LeaseManager:
         if line is not None and not line.is_open:
             return  # the lease wasn't open yet
         if not self._scheduler.durations.is_short(function):
-            borrower.streak = 0
+            borrower.short_tasks_in_a_row = 0
             return
         if not self._knows_arguments(borrower, task) or task.submit.contains:
             return  # it couldn't have gone by a lease
-        borrower.streak += 1
+        borrower.short_tasks_in_a_row += 1
         borrower.functions.pop(function, None)
         borrower.functions[function] = None
         if len(borrower.functions) > MOST_FUNCTIONS:
             del borrower.functions[next(iter(borrower.functions))]
-        if borrower.streak >= borrower.needed:
+        if borrower.short_tasks_in_a_row >= borrower.streak_for_lease:
             self._candidates[task.owner] = worker
 
     def _knows_arguments(self, borrower: Borrower, task: Task) -> bool:
@@ -143,7 +143,7 @@ class LeaseManager:
             line.since = self._state.now
             self._lines.lend(line, objects)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Lend idle workers to candidates; take leases back if tasks wait for workers."""
         candidates, self._candidates = self._candidates, {}
         waiting, leases = self._waiting, self._lines.leases
@@ -173,7 +173,7 @@ class LeaseManager:
         line = self._lines.connect(None, worker, driver, functions, objects)
         line.last = self.last[driver]
         self._lines.leases[driver] = line
-        borrower.streak, borrower.since = 0, state.now
+        borrower.short_tasks_in_a_row, borrower.since = 0, state.now
         self._scheduler.lend(worker, line)
 
     def _wanted(self, line: Line, owner: int) -> None:
@@ -182,16 +182,16 @@ class LeaseManager:
         if line.asked_at is not None:
             return
         borrower = self._borrowers[line.caller]
-        if self._state.now - borrower.since > LASTED:
-            borrower.needed = STREAK
+        if self._state.now - borrower.since > WORTH_MAKING:
+            borrower.streak_for_lease = STREAK
         elif owner != line.caller:
-            borrower.needed = min(2 * borrower.needed, LONGEST_STREAK)
+            borrower.streak_for_lease = min(2 * borrower.streak_for_lease, LONGEST_STREAK)
         self._take_back(line)
 
     def _take_back(self, line: Line) -> None:
         borrower = self._borrowers.get(line.caller)
         if line.actor is None and borrower is not None:  # else the driver is gone
-            borrower.streak = 0
+            borrower.short_tasks_in_a_row = 0
         if line.asked_at is None and line.worker.client is not None:
             line.asked_at = self._state.now
             self._state.send(line.worker.client, do.TakeBack(line.number))
@@ -203,7 +203,7 @@ class LeaseManager:
             if line.actor is not None and line.asked_at is None:
                 needed = line.actor.needed
                 soon = min(2 * needed.get(line.caller, 1), LONGEST_STREAK)
-                needed[line.caller] = 1 if now - line.since > LASTED else soon
+                needed[line.caller] = 1 if now - line.since > WORTH_MAKING else soon
             self._take_back(line)
 
     def take_back_all(self) -> bool:
@@ -214,7 +214,7 @@ class LeaseManager:
 
     def hearing(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
         """Return the handlers; those of messages that tasks must not overtake end leases first."""
-        return handlers | {kind: self._behind(handlers[kind]) for kind in SPOKEN}
+        return handlers | {kind: self._behind(handlers[kind]) for kind in MUST_NOT_OVERTAKE}
 
     def _behind(self, handler: Handler) -> Handler:
         def handle(client: ClientState, event: Any) -> None:
@@ -228,9 +228,9 @@ class LeaseManager:
         if line is not None:
             self._take_back(line)
         elif borrower is not None:
-            borrower.streak = 0
+            borrower.short_tasks_in_a_row = 0
 
-    def left(self, client: int) -> None:
+    def on_client_left(self, client: int) -> None:
         self._borrowers.pop(client, None)
         self.last.pop(client, None)
         self._candidates.pop(client, None)

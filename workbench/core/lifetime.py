@@ -28,18 +28,18 @@ class Lifetime:
         self.has_begun = True
         self.due = self._state.now + ALONE_AT_START
 
-    def joined(self, hello: ev.Hello) -> None:
+    def on_driver_joined(self, hello: ev.Hello) -> None:
         """Note that a driver has connected."""
         self.due = None
         self._state.linger = max(self._state.linger, hello.linger)
-        self._idleness.joined()
+        self._idleness.on_driver_joined()
 
-    def left(self, client: ClientState) -> None:
+    def on_client_left(self, client: ClientState) -> None:
         """Note that a driver has left (it isn't in the clients any more)."""
         if all(other.role != "driver" for other in self._state.clients.values()):
             kept = self._kept_for(client)
             self.due = self._state.now + kept
-            self._idleness.left(client.final and kept <= FINAL)
+            self._idleness.on_last_driver_left(client.final and kept <= FINAL)
 
     def give_up(self) -> None:
         """End the session: its starter died before its Hello, so no driver will come."""
@@ -56,7 +56,7 @@ class Lifetime:
                 self._state.send(number, do.Ended(event.reason))
         self._state.out.append(do.Exit())
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """End the session if it is time."""
         if self.due is not None and self._state.now >= self.due:
             self._state.out.append(do.Exit())

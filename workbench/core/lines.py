@@ -50,16 +50,16 @@ class LineManager:
         self._to: dict[Worker, dict[int, Line]] = {}
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
-        self._unreported: list[Task] = []  # calls that were reported in this batch
+        self._to_report: list[Task] = []  # calls that were reported in this batch
 
     # -- making lines -----------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Let callers without unfinished calls use their line, or make one; send Reports."""
         clear = self._scheduler.clear
         while clear:
             self._clear(*clear.pop())
-        tasks, self._unreported = self._unreported, []
+        tasks, self._to_report = self._to_report, []
         for task in tasks:
             worker = task.worker
             if not task.is_over and worker is not None and worker.client is not None:
@@ -67,7 +67,7 @@ class LineManager:
 
     @property
     def has_news(self) -> bool:
-        return bool(self._unreported)
+        return bool(self._to_report)
 
     def _report(self, worker: Worker, task: Task) -> None:
         assert worker.client is not None
@@ -167,11 +167,11 @@ class LineManager:
         else:
             line.is_returned = True
             self._all_unlent(line)
-            self._scheduler.look(line.worker)
+            self._scheduler.update_slot(line.worker)
 
     # -- calls by lines ---------------------------------------------------------------------------
 
-    def of(self, client: ClientState, submit: ev.Submit) -> Line | None:
+    def line_for(self, client: ClientState, submit: ev.Submit) -> Line | None:
         """Return the line that a call says it went by. If that can't be: hang up, return None."""
         line = self._lines.get(submit.line)
         usual = not (submit.contains or submit.spec) and submit.returns == 1
@@ -186,9 +186,9 @@ class LineManager:
             return line
         return None
 
-    def came(self, task: Task) -> None:
+    def on_call_reported(self, task: Task) -> None:
         """Take in a call by a line that its caller reports before its end."""
-        self._unreported.append(task)
+        self._to_report.append(task)
 
     def settled(self, client: ClientState, event: ev.Settled) -> None:
         """Finish a reported call, whose result its caller got by the line."""
@@ -205,7 +205,7 @@ class LineManager:
         state.catalog.unneed_all(task)
         return self._objects.result(event.task, value)
 
-    def ran(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
+    def on_settled_calls(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
         """Seal results of calls that their caller reports only now that they are over: they never
         become tasks. Return their line; if the message can't be right, hang up and return None."""
         state, catalog = self._state, self._state.catalog
@@ -255,7 +255,7 @@ class LineManager:
         gone = worker is None or worker not in self._state.clients
         return gone or self._state.budget.admits_inline(worker or 0, nbytes)
 
-    def is_late(self, worker: Worker, done: ev.Done) -> bool:
+    def is_already_reported(self, worker: Worker, done: ev.Done) -> bool:
         """True if the caller has reported, or will report, the result: Done is then ignored."""
         if not done.values and done.task in worker.reported:  # the caller reports it, or has
             worker.reported.discard(done.task)
@@ -317,7 +317,7 @@ class LineManager:
 
     # -- closing lines ----------------------------------------------------------------------------
 
-    def lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
+    def on_worker_lost(self, worker: Worker, crash: str, words: str, event: WorkerExited) -> None:
         """End the lines of a dead worker, and ask their callers what they have heard."""
         for line in [line for line in self._state.lending.values() if line.worker is worker]:
             self._all_unlent(line)
@@ -360,7 +360,7 @@ class LineManager:
         self._all_unlent(line)
         if line.number in self._lines:
             self._state.send(line.caller, do.LineEnded(line.number))
-        return self._scheduler.look(worker)
+        return self._scheduler.update_slot(worker)
 
     def _unlend(self, line: Line, kept: frozenset[int] = frozenset()) -> None:
         """Take back the objects lent with a line, except those that its worker still reads."""
@@ -373,7 +373,7 @@ class LineManager:
         self._unlend(line)
         self._state.lending.pop(line.number, None)
 
-    def left(self, number: int) -> None:
+    def on_client_left(self, number: int) -> None:
         """Close the lines of a client that left."""
         for line in list(self._of.get(number, {}).values()):
             if line.has_ended:

@@ -39,7 +39,7 @@ class MemoryMonitor:
         self._ending = 0  # the killed worker, until it has ended
         self._asked = False  # a Measured is due
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Start measuring when there are tasks or actors; measure when it is due."""
         now = self._state.now
         if self.due is not None:
@@ -48,7 +48,7 @@ class MemoryMonitor:
         elif self._has_to_look:
             self.due = now + (0.0 if self.gives_way else SOON)
 
-    def look(self) -> None:
+    def request_measurement(self) -> None:
         """Have the memory measured now, for a grant."""
         if not self._asked:
             self._ask()

@@ -42,8 +42,8 @@ class ObjectManager:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
         if value.segment and entry.state is READY:
-            self._spilling.rested(entry)
-        self._state.scheduler.waits.arrived(entry.id, value.failed)
+            self._spilling.on_rest(entry)
+        self._state.scheduler.waits.on_object_ready(entry.id, value.failed)
         clients, entry.waiting_clients = entry.waiting_clients, ()
         for client in clients:
             self._tell(client, entry)
@@ -96,7 +96,7 @@ class ObjectManager:
     def view(self, client: ClientState, event: ev.View) -> None:
         entry = self._state.stale_copies.viewed(event.object, event.segment, client.number)
         if entry is not None:
-            self._spilling.used(entry)
+            self._spilling.on_used(entry)
 
     def unview(self, client: ClientState, event: ev.Unview) -> None:
         for id, segment in event.views:
@@ -115,7 +115,7 @@ class ObjectManager:
             holders, clients, tasks = entry.holds, entry.waiting_clients, entry.waiting_tasks
             entry.waiting_clients, entry.waiting_tasks = (), None
             self._catalog.free(entry)
-            self._state.scheduler.waits.arrived(id, True)
+            self._state.scheduler.waits.on_object_ready(id, True)
             for holder in holders:
                 forget.setdefault(holder, []).append(id)
             for number in clients:
@@ -137,7 +137,7 @@ class ObjectManager:
         if entry is not None:
             self._catalog.pin(entry, (event.site or "somewhere") if event.on else "")
             if event.on:
-                self._spilling.used(entry, force=True)
+                self._spilling.on_used(entry, force=True)
 
     def loaded(self, client: ClientState, event: ev.Loaded) -> None:
         for id, seconds in zip(event.objects, event.seconds, strict=False):
@@ -190,5 +190,5 @@ class ObjectManager:
         """
         budget = self._state.budget
         owner, length = budget.arenas[value.segment].owner, round_up(value.length)
-        others_wait = bool(budget.requests) and not budget.returns(owner, length)
+        others_wait = bool(budget.requests) and not budget.credit_waiting_owner(owner, length)
         self._state.vacate(value.segment, value.offset, cold=others_wait)

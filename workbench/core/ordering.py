@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from workbench.core import events as ev
 
-SPOKEN = frozenset(
+MUST_NOT_OVERTAKE = frozenset(
     {
         ev.Bind, ev.Free, ev.Register, ev.Refresh, ev.Escape, ev.Pin, ev.Cancel, ev.KillActor,
         ev.Interrupt, ev.Keep, ev.Create, ev.EndSession,

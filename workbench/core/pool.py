@@ -67,7 +67,7 @@ class WorkerPool:
             self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
             self.retry_at, self._pause = None, PAUSES[0]
 
-    def arrived(self) -> None:
+    def on_worker_hello(self) -> None:
         """Reset the failures: a worker has sent its Hello."""
         if self.startup_failures:
             if self.broken:

@@ -37,7 +37,7 @@ class _Tasks(deque[Task]):
             self._gaps -= 1
         return None
 
-    def left(self) -> None:
+    def add_gap(self) -> None:
         """Count a task that has left from the middle as a gap."""
         self._gaps += 1
         if self._gaps > len(self) // 2:
@@ -47,7 +47,7 @@ class _Tasks(deque[Task]):
             self._gaps = 0
 
 
-class _Line:
+class _DriverTasks:
     """The tasks of one driver."""
 
     def __init__(self, driver: int) -> None:
@@ -63,7 +63,7 @@ class _Line:
     def first(self) -> Task | None:
         return self.urgent.first() or self.usual.first()
 
-    def of(self, task: Task) -> _Tasks:
+    def tasks_for(self, task: Task) -> _Tasks:
         return self.urgent if task.urgent else self.usual
 
 
@@ -75,8 +75,8 @@ class TaskQueue:
     """
 
     def __init__(self) -> None:
-        self._line = _Line(driver=0)  # whose turn it is
-        self._others: dict[int, _Line] = {}  # by driver, the next one first; may have only gaps
+        self._line = _DriverTasks(driver=0)  # whose turn it is
+        self._others: dict[int, _DriverTasks] = {}  # by driver, next first; may have only gaps
         self.size = 0  # an attribute, because it is read often and `len` is slower
         self.is_shared = False  # several drivers had tasks since it was last empty
 
@@ -91,17 +91,17 @@ class TaskQueue:
             yield from (task for _, task in firsts if task is not None)
             lines = [line for line, task in firsts if task is not None]
 
-    def lines(self) -> Iterator[_Line]:
+    def lines(self) -> Iterator[_DriverTasks]:
         return chain((self._line,), self._others.values())
 
-    def _line_of(self, task: Task) -> _Line:
+    def _line_of(self, task: Task) -> _DriverTasks:
         """Return the line of the task's driver; a new line gets the last turn."""
         line = self._line
         if line.driver == task.audience:
             return line
         found = self._others.get(task.audience)
         if found is None:
-            found = self._others[task.audience] = _Line(task.audience)
+            found = self._others[task.audience] = _DriverTasks(task.audience)
             self.is_shared = self.size > 0
             if not (line.urgent or line.usual):
                 self._skip()
@@ -127,7 +127,7 @@ class TaskQueue:
     def appendleft(self, task: Task) -> None:
         """Queue a task first of its driver's, but behind urgent ones if it isn't urgent."""
         task.to(QUEUED)
-        self._line_of(task).of(task).appendleft(task)
+        self._line_of(task).tasks_for(task).appendleft(task)
         self.size += 1
 
     def hurry(self, tasks: Iterable[Task]) -> None:
@@ -135,7 +135,7 @@ class TaskQueue:
         for task in reversed(list(tasks)):
             line = self._line_of(task)
             task.urgent = True
-            line.usual.left()
+            line.usual.add_gap()
             line.urgent.appendleft(task)
 
     @property
@@ -169,7 +169,7 @@ class TaskQueue:
         if task.state is not QUEUED or task.urgent is not tasks.urgent:
             task = self.first  # skips gaps and empty lines
             line = self._line
-            tasks = line.of(task)
+            tasks = line.tasks_for(task)
         tasks.popleft()
         self.size -= 1
         if self._others:
@@ -178,8 +178,8 @@ class TaskQueue:
             self._skip()
         return task
 
-    def left(self, task: Task) -> None:
+    def on_task_left(self, task: Task) -> None:
         """Take note that a queued task has left the queue."""
         self.size -= 1
-        self._line_of(task).of(task).left()
+        self._line_of(task).tasks_for(task).add_gap()
         self._skip()

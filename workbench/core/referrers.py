@@ -66,7 +66,7 @@ class Referrers:
             inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
 
-    def left(self, number: int) -> None:
+    def on_client_left(self, number: int) -> None:
         """Drop a client that left: it neither answers nor asks any more."""
         for key, inquiry in list(self.inquiries.items()):
             inquiry.waiting.discard(number)
@@ -77,7 +77,7 @@ class Referrers:
         """Return when the next question is answered with what is known by then."""
         return min((inquiry.until for inquiry in self.inquiries.values()), default=None)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Answer the questions that all processes have answered, or whose time is up."""
         for key, inquiry in list(self.inquiries.items()):
             if not inquiry.waiting or self._state.now >= inquiry.until:

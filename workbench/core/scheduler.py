@@ -51,7 +51,7 @@ class Scheduler:
         self.clear: list[tuple[Actor, int]] = []  # callers without unfinished calls
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
-        self.waits = Waits(self.look)
+        self.waits = Waits(self.update_slot)
         self.durations = Durations()
 
     # -- tasks --------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Scheduler:
             task.to(QUEUED)
             self.notify(task.actor)
         elif spec is not None and spec.max_workers:
-            for each in self.executors.ready(task):
+            for each in self.executors.add_ready(task):
                 self.queue.append(each)
         else:
             self.queue.append(task)
@@ -117,26 +117,26 @@ class Scheduler:
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:
-            self.queue.left(task)
+            self.queue.on_task_left(task)
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
         spec = task.submit.spec
         if spec is not None and spec.max_workers:
-            for each in self.executors.over(task):
+            for each in self.executors.remove(task):
                 self.queue.append(each)
         if actor is not None:
             self.notify(actor)
         elif seconds is not None:
-            self.durations.ran(task.submit.function, seconds)
+            self.durations.record_run(task.submit.function, seconds)
 
     def finish_usual(self, task: Task, worker: Worker, seconds: float) -> None:
-        """Do the same for a task of `core.usual_tasks` that a worker of the pool was sent."""
+        """Do the same for a task of `core.fast_path` that a worker of the pool was sent."""
         task.to(DONE)
         task.worker = None
         self.tasks.remove(task)
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
-        self.durations.ran(task.submit.function, seconds)
+        self.durations.record_run(task.submit.function, seconds)
         self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
@@ -162,7 +162,7 @@ class Scheduler:
         if self.limits:
             self.limits.pop(task, None)
         if waited:
-            self.look(worker)
+            self.update_slot(worker)
         else:
             self._note(worker)
 
@@ -178,7 +178,7 @@ class Scheduler:
             self.working += 1
         return worker
 
-    def arrived(self, number: int, client: int, now: float) -> Worker | None:
+    def connect_worker(self, number: int, client: int, now: float) -> Worker | None:
         """Take in a worker's Hello. None if no such worker was forked."""
         worker = self.workers.get(number)
         if worker is None or worker.client is not None:
@@ -193,7 +193,7 @@ class Scheduler:
             self.notify(worker.actor)
         return worker
 
-    def lost(self, worker: Worker) -> list[Task]:
+    def remove_dead_worker(self, worker: Worker) -> list[Task]:
         """Remove a dead worker; return the tasks sent to it, now LOST, the running one first."""
         self.leave(worker)
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
@@ -220,12 +220,12 @@ class Scheduler:
     def leave(self, worker: Worker) -> None:
         """Send no more tasks to a worker that is about to end, and take its slot."""
         worker.leaving = True
-        self.look(worker)
+        self.update_slot(worker)
 
     def lend(self, worker: Worker, line: Line) -> None:
         """Lend a worker to a line: it gets no tasks from here and counts as busy until returned."""
         worker.lease, worker.cpus = line, ONE
-        self.look(worker)
+        self.update_slot(worker)
 
     # -- waits --------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Scheduler:
 
     # -- workers' loads -----------------------------------------------------------------------
 
-    def look(self, worker: Worker) -> None:
+    def update_slot(self, worker: Worker) -> None:
         """Update whether a worker has a slot, after its waits changed."""
         blocked = worker.leaving or (bool(worker.waits) and not worker.waits_over)
         if blocked != worker.blocked:

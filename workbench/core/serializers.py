@@ -26,12 +26,12 @@ class Serializers:
         for serializer, payload in self._payloads.items():
             self._state.send(worker, ev.Register(serializer, payload))
 
-    def left(self, client: ClientState) -> None:
+    def on_client_left(self, client: ClientState) -> None:
         """Note that a driver has left: its serializers are removed after its last task."""
         if not client.worker and self._made_by(client.hello.prefix):
             self.orphaned[client.number] = client.hello.prefix
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Remove the serializers of drivers that have left and have no tasks any more."""
         for number in [n for n in self.orphaned if n not in self._state.scheduler.tasks.owners]:
             for serializer in self._made_by(self.orphaned.pop(number)):

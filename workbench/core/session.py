@@ -93,7 +93,7 @@ class Session:
         state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
-        state.catalog.on_rest = self.spilling.rested
+        state.catalog.on_rest = self.spilling.on_rest
         state.catalog.on_forgotten = self._forgotten
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
@@ -137,7 +137,7 @@ class Session:
             ev.Interrupt: self.tasks.interrupt,
             ev.Refresh: self.tasks.refresh,
             ev.Attached: self.lines.attached,
-            ev.SettledCalls: self.tasks.ran,
+            ev.SettledCalls: self.tasks.on_settled_calls,
             ev.Settled: self.lines.settled,
             ev.Unheard: self.lines.unheard,
             ev.LineClosed: self.lines.closed,
@@ -173,7 +173,7 @@ class Session:
         """
         state = self.state
         if now >= state.history.due:
-            state.history.note(now, state.now, state.levels())
+            state.history.add_sample(now, state.now, state.levels())
         state.now = state.catalog.now = now
         state.catalog.backlog.begin()
         if not self.lifetime.has_begun:
@@ -191,10 +191,10 @@ class Session:
                 self._outside(number, event)
             if failing:
                 self.tasks.fail_all()
-        self.idleness.note(batch)
+        self.idleness.note_use(batch)
         self._settle()
         if self.subscriptions.subscribers:
-            self.subscriptions.settle(event for _, event in batch)
+            self.subscriptions.end_batch(event for _, event in batch)
         out, state.out = state.out, []
         return out
 
@@ -226,21 +226,21 @@ class Session:
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
-            self.time_limits.settle()
+            self.time_limits.end_batch()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
         if scheduler.queue.size and not scheduler.working and state.pool.is_stuck:
             self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
-            self.tasks.settle()
+            self.tasks.end_batch()
         if scheduler.queue.size or scheduler.notified:
             for worker, task in scheduler.assign(state.now):
                 assert worker.client is not None
                 self.tasks.run(worker.client, task)
         if self.leases.has_work:
-            self.leases.settle()
+            self.leases.end_batch()
         if scheduler.clear or self.lines.has_news:
-            self.lines.settle()
+            self.lines.end_batch()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()
         if len(scheduler.tasks) > 1:
@@ -248,18 +248,18 @@ class Session:
                 assert worker.client is not None
                 state.send(worker.client, do.Recall(count))
         if self.serializers.orphaned:
-            self.serializers.settle()
+            self.serializers.end_batch()
         if self.spilling.is_busy:
-            self.spilling.settle()
+            self.spilling.end_batch()
         if state.releases:
             self._send_releases()
         if budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
-            monitor.settle()
+            monitor.end_batch()
         if self.referrers.inquiries:
-            self.referrers.settle()
-        self.idleness.settle()
+            self.referrers.end_batch()
+        self.idleness.end_batch()
         pool = state.pool
         if scheduler.queue.size or scheduler.working != pool.target or pool.retry_at is not None:
             for number in pool.wanted(state.now):
@@ -267,7 +267,7 @@ class Session:
             for worker in pool.surplus(state.now):
                 assert worker.client is not None
                 state.dismiss(worker.client, "not needed any more")
-        self.lifetime.settle()
+        self.lifetime.end_batch()
 
     def _send_releases(self) -> None:
         state = self.state
@@ -278,8 +278,8 @@ class Session:
     def _settle_memory(self) -> None:
         state = self.state
         if state.budget.room is None:
-            self.memory_monitor.look()
-        for what, client, request, nbytes in state.budget.settle(
+            self.memory_monitor.request_measurement()
+        for what, client, request, nbytes in state.budget.serve_requests(
             state.now, more_to_come=bool(state.catalog.backlog.work)
         ):
             self._send_releases()  # tell an arena's owner what is free before asking it to trim
@@ -340,11 +340,11 @@ class Session:
         if hello.prefix in self._prefixes:
             return state.hang_up(number, "prefix taken")
         if hello.worker:
-            if state.scheduler.arrived(hello.worker, number, state.now) is None:
+            if state.scheduler.connect_worker(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
-            state.pool.arrived()
+            state.pool.on_worker_hello()
         elif not hello.admin:
-            self.lifetime.joined(hello)
+            self.lifetime.on_driver_joined(hello)
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
         state.send(
@@ -370,13 +370,13 @@ class Session:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)
-        self.jobs.left(client)
+        self.jobs.on_client_left(client)
         self._forget(number)
-        self.lines.left(number)
-        self.leases.left(number)
-        self.referrers.left(number)
-        self.subscriptions.left(number)
-        self.serializers.left(client)
+        self.lines.on_client_left(number)
+        self.leases.on_client_left(number)
+        self.referrers.on_client_left(number)
+        self.subscriptions.on_client_left(number)
+        self.serializers.on_client_left(client)
         for arena, gaps in list(state.budget.orphan(number)):
             if arena.extents:
                 state.out.append(do.Punch(arena.segment, gaps))
@@ -389,7 +389,7 @@ class Session:
             # It ends by itself, in order if nothing runs. Its WorkerExited does the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver":
-            self.lifetime.left(client)
+            self.lifetime.on_client_left(client)
 
     def _forget(self, number: int) -> None:
         """Remove a client's holds, and its views unless they live on."""
@@ -409,7 +409,7 @@ class Session:
         if actor is not None:
             self.actors.retire(actor)
         if value.segment:
-            self.spilling.gone(entry)
+            self.spilling.on_freed(entry)
             self.state.vacate(value.segment, value.offset)
 
     def _unused(self, entry: Entry) -> None:

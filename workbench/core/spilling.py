@@ -59,19 +59,19 @@ class Spilling:
         # Candidates to move: in memory and without views, the least recently used first.
         self.resting: dict[Entry, None] = {}
         self._copied: set[int] = set()  # objects whose copy is made
-        self._wished: dict[int, bool] = {}  # on disk and in use → True: others make room
+        self._wanted_in_memory: dict[int, bool] = {}  # on disk and in use → True: others make room
         self._asked: set[int] = set()  # of those: memory was asked for
-        self.grown = False  # objects came since `settle` last checked the capacity
+        self.grown = False  # objects came since `end_batch` last checked the capacity
         self._collect_at = 0.0  # the next request to collect garbage, at the earliest
 
-    def rested(self, entry: Entry) -> None:
+    def on_rest(self, entry: Entry) -> None:
         """Make an object without views the most recently used candidate for a move."""
         value = entry.value
         if value is not None and value.segment and not value.digest:
             self._rests(entry)
             self.grown = True
 
-    def used(self, entry: Entry, force: bool = False) -> None:
+    def on_used(self, entry: Entry, force: bool = False) -> None:
         """Note that an object is about to be read: from disk it comes back if there is room.
 
         ``force``: even if others have to make room for it.
@@ -82,7 +82,7 @@ class Spilling:
         if move is not None and force:
             move.unwanted = move.disk  # a move to disk is undone
         if value.digest:
-            self._wished[entry.id] = force or self._wished.get(entry.id, False)
+            self._wanted_in_memory[entry.id] = force or self._wanted_in_memory.get(entry.id, False)
         elif entry in self.resting:
             self._rests(entry)
 
@@ -91,10 +91,10 @@ class Spilling:
         self.resting.pop(entry, None)
         self.resting[entry] = None
 
-    def gone(self, entry: Entry) -> None:
+    def on_freed(self, entry: Entry) -> None:
         """Remove a freed object from the candidates for moves in either direction."""
         self.resting.pop(entry, None)
-        self._wished.pop(entry.id, None)
+        self._wanted_in_memory.pop(entry.id, None)
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
         entry = self._catalog.get(event.object)
@@ -159,10 +159,10 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """True if `settle` has something to do."""
-        return bool(self._copied or self._wished or self.grown)
+        """True if `end_batch` has something to do."""
+        return bool(self._copied or self._wanted_in_memory or self.grown)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Finish moves whose copies are made, start moves back to memory, and keep below `HIGH`."""
         catalog, budget = self._catalog, self._state.budget
         if self._copied:
@@ -178,14 +178,14 @@ class Spilling:
                 elif id not in sent and id not in self._catalog.lent:
                     self._arrive(id)
         low = int(budget.capacity * LOW)
-        wished, self._wished = self._wished, {}
-        for id, force in wished.items():
+        wanted, self._wanted_in_memory = self._wanted_in_memory, {}
+        for id, force in wanted.items():
             entry = catalog.get(id)
             if entry is None or entry.state is not READY:
                 continue
             if id in self._asked or id in self._stale_copies:
                 if force:  # later: an answer or a Noted is due
-                    self._wished[id] = True
+                    self._wanted_in_memory[id] = True
             elif not self._may_return(entry):
                 continue
             elif force or budget.live + _size(entry) <= low:
@@ -289,7 +289,7 @@ class Spilling:
                 chosen.append(entry)
                 total += _size(entry)
         for entry in others:
-            del self.resting[entry]  # `rested` adds it again
+            del self.resting[entry]  # `on_rest` adds it again
         return chosen
 
     def _may_return(self, entry: Entry) -> bool:
@@ -353,7 +353,7 @@ class Spilling:
             self._state.send(client, do.Answer(request, text=error))
         entry = self._catalog.get(id)
         if entry is not None and entry.value is move.source:
-            self.rested(entry)
+            self.on_rest(entry)
 
     def _arrive(self, id: int) -> None:
         """Finish a move: the copy is the object's place from now on."""
@@ -372,7 +372,7 @@ class Spilling:
         for holder in self._stale_copies.move(entry, value):
             self._state.share(holder, value)
             self._state.send(holder, do.Moved(id, value))
-        self.rested(entry)
+        self.on_rest(entry)
         for client, request in move.asked_by:
             self._state.send(client, do.Answer(request))
 

@@ -67,14 +67,14 @@ class Subscriptions:
             if catalog.touched is None:
                 catalog.touched = {}
 
-    def left(self, number: int) -> None:
+    def on_client_left(self, number: int) -> None:
         for keyed in (self.subscribers, self.looks):
             for key in [key for key in keyed if key[0] == number]:
                 del keyed[key]
         if not self.subscribers:
             self._state.catalog.touched = None
 
-    def settle(self, events: Iterable[ev.Event]) -> None:
+    def end_batch(self, events: Iterable[ev.Event]) -> None:
         """Note what this batch changed, and send it to subscribers that wait."""
         catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}

@@ -6,6 +6,7 @@ The scheduler decides which task is sent where; `actor_manager` has the lifecycl
 from __future__ import annotations
 
 from workbench.core import events as ev
+from workbench.core import fast_path
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.entry import PENDING, Entry
@@ -19,7 +20,6 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_output import TaskOutput
 from workbench.core.task_states import DONE, SENT, STOPPING
 from workbench.core.tasks import Line, Task, Worker
-from workbench.core.usual_tasks import add, are_usual, end, ends_as_usual, is_usual
 
 ADVICE = (
     " Give it less at a time, let fewer run beside it (`num_cpus=2` takes the room of two), or "
@@ -56,14 +56,14 @@ class TaskManager:
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
         state = self._state
-        if is_usual(state, client, event):
+        if fast_path.takes_submit(state, client, event):
             self._leases.last[client.number] = event.task
-            return add(state, client, event)
+            return fast_path.submit(state, client, event)
         task = self._lines.task(client, event)
         results = task.results
         if not state.owns(client, event.task):
             return None
-        line = self._lines.of(client, event) if event.line else None
+        line = self._lines.line_for(client, event) if event.line else None
         if event.line and line is None:
             return None
         if event.returns > 1 and not state.owns(client, results[-1]):
@@ -82,8 +82,8 @@ class TaskManager:
         if line is not None:
             task.line, task.actor, task.broken = line, line.actor, why
             self._scheduler.add(task)
-            self._output.came(task)
-            self._lines.came(task)
+            self._output.on_call_reported(task)
+            self._lines.on_call_reported(task)
             if task.parent is not None and task.parent.stops_children:
                 self.stop(task)  # it may have been called before its parent was stopped
             return None
@@ -108,10 +108,10 @@ class TaskManager:
         state = self._state
         if len(event.tasks) != len(event.args):
             return state.hang_up(client.number, "calls without arguments")
-        if are_usual(state, client, event):
+        if fast_path.takes_calls(state, client, event):
             self._leases.last[client.number] = event.tasks[-1]
             for submit in event.submits():
-                add(state, client, submit)
+                fast_path.submit(state, client, submit)
             return None
         for submit in event.submits():
             self.submit(client, submit)
@@ -135,7 +135,7 @@ class TaskManager:
             assert entry is not None
             assert entry.value is not None
             self._state.share(number, entry.value)
-            self._spilling.used(entry)
+            self._spilling.on_used(entry)
             values.append(entry.value)
         functions = self._state.functions
         if submit.function and number not in functions.get(submit.function, ()):
@@ -154,21 +154,21 @@ class TaskManager:
         if task.job is not None:
             self._jobs.began(task)
 
-    def ran(self, client: ClientState, event: ev.SettledCalls) -> None:
-        line = self._lines.ran(client, event)
+    def on_settled_calls(self, client: ClientState, event: ev.SettledCalls) -> None:
+        line = self._lines.on_settled_calls(client, event)
         if line is not None and line.unsent:
-            self._output.ran(line, event)
+            self._output.on_settled_calls(line, event)
 
     def done(self, client: ClientState, event: ev.Done) -> None:
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if worker is not None and worker.reported and self._lines.is_late(worker, event):
+        if worker and worker.reported and self._lines.is_already_reported(worker, event):
             return None
-        if worker is not None and task is not None and ends_as_usual(state, worker, task, event):
+        if worker and task and fast_path.takes_done(state, worker, task, event):
             if not state.budget.admits_inline(client.number, len(event.values[0].header)):
                 return state.hang_up(client.number, "larger results than it may send")
-            end(state, worker, task, event)
+            fast_path.finish(state, worker, task, event)
             if self._leases.last.get(task.owner) == event.task:
                 self._leases.finished(task, worker)
             return None
@@ -190,7 +190,7 @@ class TaskManager:
         if self._leases.last.get(task.owner) == event.task:
             self._leases.finished(task, worker)
         if worker.actor is not None and task.is_creation:
-            self._actors.born(worker.actor, event.values[0])
+            self._actors.on_created(worker.actor, event.values[0])
             return None
         # The first result, which tells the end, is sealed last: clients then know the others.
         for number in range(len(event.values) - 1, -1, -1):
@@ -205,7 +205,7 @@ class TaskManager:
             state.send(task.owner, do.Ready(event.task, gone))
         self._catalog.unneed_all(task)
         if task.job is not None and event.values:
-            self._jobs.ended(task, event.values[0])
+            self._jobs.on_task_ended(task, event.values[0])
         if task.spec.max_calls and worker.actor is None:
             self._count(worker, task)
         return None
@@ -228,7 +228,7 @@ class TaskManager:
         self._scheduler.give_back(tasks)
         self.abandon(tasks)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Fail tasks and start actors' workers, until neither leads to more of it."""
         self.fail_all()
         if self._actors.has_work:
@@ -249,7 +249,7 @@ class TaskManager:
             self._scheduler.finish(task)
             self._set_results(task, value)
             if task.job is not None:
-                self._jobs.ended(task, value)
+                self._jobs.on_task_ended(task, value)
 
     def abandon(self, tasks: list[Task]) -> None:
         """Drop tasks that haven't begun, whose submitter is gone and whose results nobody wants.
@@ -370,14 +370,14 @@ class TaskManager:
         if worker is None:
             return
         self._output.exited(worker, event)
-        tasks = self._scheduler.lost(worker)
+        tasks = self._scheduler.remove_dead_worker(worker)
         words = ADVICE if worker.kill_reason else last_words(event)
         if worker.actor is not None:
-            self._actors.lost(worker.actor, worker, tasks, crash, event)
+            self._actors.on_worker_lost(worker.actor, worker, tasks, crash, event)
             return
         crashed = crash, words, event.running
         self._again(worker, [t for t in tasks if t.line is None], crashed)
-        self._lines.lost(worker, crash, words, event)
+        self._lines.on_worker_lost(worker, crash, words, event)
 
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())

@@ -40,13 +40,13 @@ class TaskOutput:
             elif line is not None:
                 line.unsent.append((id, kind, data))
 
-    def came(self, task: Task) -> None:
+    def on_call_reported(self, task: Task) -> None:
         """Send the output kept for a call by a line, now that its caller has reported the call."""
         assert task.line is not None
         for _, kind, data in _taken(task.line, (task.submit.task,)):
             self._show(task, task.line.worker.number, kind, data)
 
-    def ran(self, line: Line, event: ev.SettledCalls) -> None:
+    def on_settled_calls(self, line: Line, event: ev.SettledCalls) -> None:
         """Send the output kept for calls by a line, reported now that they are over."""
         for id, kind, data in _taken(line, event.tasks):
             output = ev.Output(id, kind, data, event.origin, line.worker.number)

@@ -19,10 +19,10 @@ class TimeLimits:
 
     @property
     def due(self) -> float | None:
-        """Time at which `settle` must be called next; None if no task has a limit."""
+        """Time at which `end_batch` must be called next; None if no task has a limit."""
         return min(self._ends.values(), default=None)
 
-    def settle(self) -> None:
+    def end_batch(self) -> None:
         """Tell tasks whose time is over to stop; kill the workers of those that didn't in time."""
         now = self._state.now
         for task in [task for task, end in self._ends.items() if end <= now]:

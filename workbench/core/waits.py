@@ -12,11 +12,11 @@ from workbench.core.tasks import Task, Wait, Worker
 
 
 class Waits:
-    """Waits of all workers, by object. ``look`` is called with the worker when one of its waits
-    begins or ends: it may have gained or lost its slot."""
+    """Waits of all workers, by object. ``update_slot`` is called with the worker when one of its
+    waits begins or ends: it may have gained or lost its slot."""
 
-    def __init__(self, look: Callable[[Worker], None]) -> None:
-        self._look = look
+    def __init__(self, update_slot: Callable[[Worker], None]) -> None:
+        self._update_slot = update_slot
         self.by_object: dict[int, dict[Wait, None]] = {}  # object → waits for it
 
     def begin(self, number: int, wait: Wait) -> None:
@@ -28,9 +28,9 @@ class Waits:
             wait.missing.clear()
         for id in wait.missing:
             self.by_object.setdefault(id, {})[wait] = None
-        self._look(wait.worker)
+        self._update_slot(wait.worker)
 
-    def arrived(self, object: int, failed: bool) -> None:
+    def on_object_ready(self, object: int, failed: bool) -> None:
         """Give slots back to tasks that waited for an object that is there, or never will be."""
         for wait in self.by_object.pop(object, ()):
             wait.missing.discard(object)
@@ -47,7 +47,7 @@ class Waits:
     def end(self, worker: Worker, number: int) -> None:
         """Remove a wait: the task goes on."""
         self._end(worker, number)
-        self._look(worker)
+        self._update_slot(worker)
 
     def _end(self, worker: Worker, number: int) -> None:
         wait = worker.waits.pop(number, None)
@@ -56,7 +56,7 @@ class Waits:
             self._forget(wait)
 
     def end_all(self, worker: Worker) -> None:
-        """Remove all waits of a worker whose task is over. The caller calls ``look`` next."""
+        """Remove all waits of a worker whose task is over. Call ``update_slot`` next."""
         for wait in worker.waits.values():
             self._forget(wait)
         worker.waits.clear()
@@ -66,7 +66,7 @@ class Waits:
         wait.is_over = True
         wait.worker.waits_over += 1
         self._forget(wait)
-        self._look(wait.worker)
+        self._update_slot(wait.worker)
 
     def _forget(self, wait: Wait) -> None:
         for id in wait.missing:

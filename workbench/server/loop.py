@@ -382,7 +382,7 @@ class Server:
 
     def _hold(self, peer: Peer) -> None:
         """Update the memory kept for a client; if the total is too much, hang up on some."""
-        self._held.note(peer)
+        self._held.update_held(peer)
         while (longest := self._held.excess()) is not None:
             self._drop(longest)
 
@@ -402,7 +402,7 @@ class Server:
         self._waiting.discard(peer)
         self._unsent.discard(peer)
         self._held.forget(peer)
-        self._segments.left(peer.number)
+        self._segments.on_client_left(peer.number)
         self._batch.append((peer.number, Left()))
 
     def _close(self) -> None:

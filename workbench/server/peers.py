@@ -119,7 +119,7 @@ class HeldMemory:
         self._bytes: dict[Peer, int] = {}
         self._total = 0
 
-    def note(self, peer: Peer) -> None:
+    def update_held(self, peer: Peer) -> None:
         """Update the memory kept for a connection."""
         held = peer.held
         peer.is_held = held > 0

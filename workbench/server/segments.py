@@ -59,7 +59,7 @@ class Segments:
             if descriptors is not None:
                 descriptors.close()
 
-    def left(self, client: int) -> None:
+    def on_client_left(self, client: int) -> None:
         """Stop waiting for descriptors from a client that left."""
         for segment in [s for s, maker in self.awaited.items() if maker == client]:
             del self.awaited[segment]

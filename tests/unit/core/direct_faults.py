@@ -80,13 +80,14 @@ BOTH = "lines leases"
 for machines, name, owner, method, instead in [
     (BOTH, "nobody_is_asked_to_report", LineManager, "_report", nothing),
     (BOTH, "what_was_dropped_is_never_asked_for", LeaseManager, "_object_wanted", nothing),
-    (BOTH, "what_a_dead_worker_was_lent_stays", LineManager, "lost",
+    (BOTH, "what_a_dead_worker_was_lent_stays", LineManager, "on_worker_lost",
      without(LineManager, "_all_unlent")),
     ("lines", "a_worker_reads_the_server_first", Process, "read", without(Process, "drain")),
     ("lines", "a_call_is_said_before_it_is_sent", Caller, "say", without(Caller, "push")),
     ("lines", "what_nobody_says_isnt_counted", LineManager, "unheard", nothing),
     ("lines", "results_by_lines_arent_counted", LineManager, "_admits", lambda *_: True),
-    ("lines", "a_late_result_is_taken_for_a_wrong_one", LineManager, "is_late", lambda *_: False),
+    ("lines", "a_late_result_is_taken_for_a_wrong_one", LineManager, "is_already_reported",
+     lambda *_: False),
     ("lines", "what_began_is_run_again", lines, "_behind",
      lambda _, line, first: set(line.tasks.values())),
     ("lines", "an_end_overtakes_calls", WorkerCaller, "owe",  # whose results it returns
@@ -212,7 +213,7 @@ def a_lease_counts_as_returned_when_asked_for(
 ) -> None:
     before(leases, line)
     line.is_returned = True
-    leases._scheduler.look(line.worker)
+    leases._scheduler.update_slot(line.worker)
 
 
 @fault(BOTH, Process, "give_back")
@@ -254,7 +255,7 @@ def the_end_of_an_older_task_ends_a_newer_ones_wait(
     lease, worker.lease = worker.lease, None
     before(scheduler, worker, task)
     worker.lease = lease
-    scheduler.look(worker)
+    scheduler.update_slot(worker)
 
 
 # -- what becomes of calls ------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def an_argument_that_is_gone_is_sent_again(
     before(actors, actor, tasks, *rest, **more)
 
 
-@fault("lines", LineManager, "ran")
+@fault("lines", LineManager, "on_settled_calls")
 def a_run_has_no_holder(
     before: Method, lines: LineManager, client: Any, event: ev.SettledCalls
 ) -> Any:
@@ -342,11 +343,11 @@ def unlends(_: Method, catalog: Catalog, id: int) -> None:
 
 add(
     BOTH, "what_is_lent_goes_when_it_is_dropped",
-    (Catalog, "settle", settles_all), (Catalog, "unlend", unlends),
+    (Catalog, "free_if_unused", settles_all), (Catalog, "unlend", unlends),
 )  # fmt: skip
 
 
-@fault(BOTH, Spilling, "settle")
+@fault(BOTH, Spilling, "end_batch")
 def what_is_lent_moves(before: Method, spilling: Spilling) -> None:
     catalog = spilling._catalog
     lent, catalog.lent = catalog.lent, {}

@@ -164,9 +164,9 @@ def _check_budget(budget: Budget) -> None:
             assert arena.extents, "an empty arena without an owner"
         else:
             assert arena.live <= arena.granted
-            assert budget.of(arena.owner) is arena
+            assert budget.arena_of(arena.owner) is arena
     assert budget.spilled == sum(a.live for a in budget.arenas.values() if a.disk)
-    assert all(budget.of(client) for client in (*budget.trimming, *budget.late))
+    assert all(budget.arena_of(client) for client in (*budget.trimming, *budget.late))
     assert budget.trimming.keys().isdisjoint(budget.late), "asked again before it answered"
 
 

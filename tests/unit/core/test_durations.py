@@ -27,7 +27,7 @@ LONG = 10.0
 def test_which_functions_are_short(runs: list[float], is_short: bool) -> None:
     durations = Durations()
     for seconds in runs:
-        durations.ran(F, seconds)
+        durations.record_run(F, seconds)
     assert durations.is_short(F) == is_short
     durations.forget(F)
     assert not durations.is_short(F)

@@ -78,7 +78,7 @@ def follow(steps: Steps, queue: TaskQueue) -> None:
             task = listed[where % len(listed)]
             (urgent if task.urgent else usual)[task.owner].remove(task)
             task.to(DONE)
-            queue.left(task)
+            queue.on_task_left(task)
         listed = list(queue)
         for n in usual:
             assert [task for task in listed if task.owner == n] == urgent[n] + usual[n]

@@ -145,7 +145,7 @@ class SpillMachine(RuleBasedStateMachine):
     def is_left_alone(self) -> None:
         """Nobody uses the session: free memory is to go back."""
         state = self.stage.session.state
-        for client, nbytes in state.budget.cool(state.now):
+        for client, nbytes in state.budget.trim_all(state.now):
             state.send(client, do.Trim(nbytes))
         self.stage.post(0, Tick())
         self.turn()

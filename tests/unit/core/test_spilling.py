@@ -155,7 +155,7 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
     out = s.turn()
     assert not of(do.Punch, out), "it will be written again at once"
     assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Granted(1, 0)]
-    arena = s.session.state.budget.of(driver.number)
+    arena = s.session.state.budget.arena_of(driver.number)
     assert arena is not None
     assert arena.granted == 18 * PAGE
 

@@ -54,21 +54,21 @@ def test_who_has_kept_us_waiting_longest_is_hung_up_on_when_it_is_too_much(ends:
     for number in range(MOST_HELD // len(beginning) + 1):
         peer = Peer(number, ends[1])
         peer.inbox.receive(lambda *_: (beginning[:10], [], 0, None))
-        memory.note(peer)
+        memory.update_held(peer)
         assert memory.excess() is None
         peers.append(peer)
     for peer in reversed(peers):
         assert memory.excess() is None
         peer.inbox.receive(lambda *_: (beginning[10:], [], 0, None))
-        memory.note(peer)
+        memory.update_held(peer)
     assert memory.excess() is peers[0]
     memory.forget(peers[0])
     assert memory.excess() is None
     peers[1].inbox.close()
-    memory.note(peers[1])
-    memory.note(peers[0])
+    memory.update_held(peers[1])
+    memory.update_held(peers[0])
     peers[0].inbox.close()
-    memory.note(peers[0])
+    memory.update_held(peers[0])
     assert memory.excess() is None
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.core.conftest import Make, Stage
 from tests.unit.core.peers import ABOUT, BOOM, NONE
 from workbench.core import events as ev
+from workbench.core import fast_path
 from workbench.core import instructions as do
-from workbench.core import task_manager
 
 
 def days(s: Stage, seed: int) -> list[do.Anything]:
@@ -58,11 +58,11 @@ def test_what_comes_of_them_is_what_comes_of_any(
     def counted(is_usual: Callable[..., bool]) -> Callable[..., bool]:
         return lambda *args: asked.append(usual := is_usual(*args)) or usual
 
-    names = "is_usual", "are_usual", "ends_as_usual"
+    names = "takes_submit", "takes_calls", "takes_done"
     for name in names:
-        monkeypatch.setattr(task_manager, name, counted(getattr(task_manager, name)))
+        monkeypatch.setattr(fast_path, name, counted(getattr(fast_path, name)))
     usual = days(stage(workers=2), seed)
     assert sum(asked) > 200
     for name in names:
-        monkeypatch.setattr(task_manager, name, lambda *_: False)
+        monkeypatch.setattr(fast_path, name, lambda *_: False)
     assert days(stage(workers=2), seed) == usual

@@ -13,7 +13,7 @@ from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task, Worker
 
 
-def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
+def takes_submit(state: State, client: ClientState, event: ev.Submit) -> bool:
     """True if the fast path may take this Submit."""
     if (
         event.spec is not None
@@ -30,7 +30,7 @@ def is_usual(state: State, client: ClientState, event: ev.Submit) -> bool:
     return new and id >> ev.ID_BITS == client.hello.prefix and _function(state, event) is not None
 
 
-def are_usual(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
+def takes_calls(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
     """True if the fast path may take all these calls."""
     if event.form.actor or event.form.deps or client.hello.worker or not event.tasks:
         return False
@@ -51,7 +51,7 @@ def _function(state: State, event: ev.Submit | ev.CallForm) -> Entry | None:
     return function if whole else None
 
 
-def add(state: State, client: ClientState, event: ev.Submit) -> None:
+def submit(state: State, client: ClientState, event: ev.Submit) -> None:
     """Queue a task of the fast path."""
     number, catalog, nbytes = client.number, state.catalog, len(event.args)
     if not state.budget.admits_inline(number, nbytes):
@@ -64,7 +64,7 @@ def add(state: State, client: ClientState, event: ev.Submit) -> None:
     return state.scheduler.add(task)
 
 
-def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> bool:
+def takes_done(state: State, worker: Worker, task: Task, event: ev.Done) -> bool:
     """True if the fast path may take this Done: its task is usual, only clients wait for the
     result, which is inline, and nobody subscribes."""
     if (
@@ -83,7 +83,7 @@ def ends_as_usual(state: State, worker: Worker, task: Task, event: ev.Done) -> b
     return not (value.segment or value.failed or value.contains)
 
 
-def end(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
+def finish(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
     """Finish a task of the fast path, and send its result to the clients that wait."""
     (value,), catalog = event.values, state.catalog
     entry = catalog[event.task]
