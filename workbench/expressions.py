@@ -131,7 +131,7 @@ def describe(value: Any) -> str:
 _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the type and first line of an error's text; never raises."""
     try:
         return f"{type(error).__name__}: {error}".splitlines()[0]

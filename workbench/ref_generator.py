@@ -48,15 +48,17 @@ class ObjectRefGenerator:
         Items that are there and weren't taken. For the engine.
     """
 
-    __slots__ = ("__weakref__", "_ahead", "_came", "_end", "_engine", "_over", "_told", "items")
+    __slots__ = (
+        "__weakref__", "_ahead", "_end", "_engine", "_over", "_received", "_reported", "items",
+    )  # fmt: skip
 
     def __init__(self, end: ObjectRef, engine: StreamEngine, ahead: int) -> None:
         self.items: deque[ObjectRef] = deque()
         self._end = end
         self._engine = engine
         self._ahead = ahead
-        self._came = 0  # items received so far
-        self._told = 0  # taken items that were reported to the engine
+        self._received = 0  # items received so far
+        self._reported = 0  # taken items that were reported to the engine
         self._over = False  # the last item was taken, or there is none
 
     @property
@@ -67,9 +69,9 @@ class ObjectRefGenerator:
     @property
     def received(self) -> int:
         """Number of items received so far, whether taken or not. For the engine."""
-        return self._came
+        return self._received
 
-    def came(self, ref: ObjectRef) -> None:
+    def add_item(self, ref: ObjectRef) -> None:
         """Add the next item, which is there now. For the engine.
 
         Parameters
@@ -79,7 +81,7 @@ class ObjectRefGenerator:
         """
         if not self._over:
             self.items.append(ref)
-        self._came += 1
+        self._received += 1
 
     def completed(self) -> ObjectRef:
         """Return the ref that is ready when the task has ended.
@@ -105,7 +107,7 @@ class ObjectRefGenerator:
         while (ref := self._take()) is None:
             if self._over:
                 raise StopIteration
-            self.tell()  # before the wait: the task may wait for this
+            self.report_taken()  # before the wait: the task may wait for this
             self._engine.wait_for_item(self)
         return ref
 
@@ -118,7 +120,7 @@ class ObjectRefGenerator:
         while (ref := self._take()) is None:
             if self._over:
                 raise StopAsyncIteration
-            self.tell()
+            self.report_taken()
             stirred = self._engine.next_item(self)
             if stirred is not None:
                 await asyncio.wrap_future(stirred)
@@ -134,15 +136,15 @@ class ObjectRefGenerator:
                 return None
             self._over = True
             return self._end if state == "failed" else None
-        self.tell(at_once=not self.taken % ((self._ahead + 1) // 2))
+        self.report_taken(at_once=not self.taken % ((self._ahead + 1) // 2))
         return ref
 
     @property
     def taken(self) -> int:
         """Number of items taken so far. For the engine."""
-        return self._came - len(self.items)
+        return self._received - len(self.items)
 
-    def tell(self, at_once: bool = True) -> None:
+    def report_taken(self, at_once: bool = True) -> None:
         """Report the number of taken items. For the engine.
 
         Reports the total each time: if Ctrl-C interrupts after an item is taken, or before it is
@@ -154,9 +156,9 @@ class ObjectRefGenerator:
             If False, within a few milliseconds, in one message with others that are taken then.
         """
         taken = self.taken
-        if taken > self._told:
+        if taken > self._reported:
             self._engine.took(self, taken, at_once)
-            self._told = taken
+            self._reported = taken
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

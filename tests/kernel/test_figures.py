@@ -52,7 +52,7 @@ def test_a_model_that_came_back_read_only(session: Kernel) -> None:
 
 PAGES = (
     "from workbench.widgets.lines import LinePage\nview = wb.widgets.Jobs()\n"
-    "line = LinePage(lambda line, said: line.tell({'kind': 'heard'}))\n"
+    "line = LinePage(lambda line, said: line.send_message({'kind': 'heard'}))\n"
     "print(view.model_id, line.model_id)"
 )
 

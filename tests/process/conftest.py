@@ -185,9 +185,9 @@ def page(feed: Any) -> Iterator[Any]:
     from tests.process.pages import Page  # brings anywidget, which most tests don't need
 
     page = Page(feed)
-    feed.shown(page, True)
+    feed.set_shown(page, True)
     yield page
-    feed.shown(page, False)
+    feed.set_shown(page, False)
 
 
 @pytest.fixture

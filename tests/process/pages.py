@@ -24,7 +24,7 @@ class Page:
         self.told: list[Row] = []
         self.world = feed.world()
 
-    def tell(self, message: Row) -> None:
+    def send_message(self, message: Row) -> None:
         with self._came:
             self.told.append(message)
             self._came.notify_all()

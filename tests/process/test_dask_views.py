@@ -175,7 +175,7 @@ def test_the_end_is_told_and_the_next_one_begins_anew(cluster: Any) -> None:
     client = distributed.Client(cluster)
     feed = feed_of(client)
     page = Page(feed)
-    feed.shown(page, True)
+    feed.set_shown(page, True)
     client.close()
     page.until(lambda: page.world["ended"])
     assert "closed" in page.world["ended"]

@@ -76,4 +76,4 @@ def test_all_that_a_cell_reads_has_one_budget(session: Engine) -> None:
     assert Slow.asked - before < 3
     assert len(found.notes) == 2
     assert all("s for others)" in note for note in found.notes)
-    assert "last changed" in found.would("last")
+    assert "last changed" in found.preview_advice("last")

@@ -135,7 +135,7 @@ def test_a_block_leaves_its_session(runtime: str, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyError), wb.init(workers=1) as engine:
         raise KeyError
     assert not wb.is_initialized()
-    assert engine.ended is not None
+    assert engine.end_reason is not None
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
     with wb.init(workers=1):
         wb.shutdown()

@@ -112,10 +112,10 @@ def test_an_interrupt_while_an_item_is_taken_does_not_stop_the_stream() -> None:
 
     engine: Any = SimpleNamespace(state=lambda ref: "pending", took=took)
     stream = ObjectRefGenerator(wb.ObjectRef(1, engine), engine, 1)
-    stream.came(wb.ObjectRef(2, engine))
+    stream.add_item(wb.ObjectRef(2, engine))
     with pytest.raises(KeyboardInterrupt):
         next(stream)
-    stream.tell()  # as who waits for the next
+    stream.report_taken()  # as who waits for the next
     assert told == [1, 1]
 
 

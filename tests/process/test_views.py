@@ -80,9 +80,9 @@ def feed(busy: Any) -> Iterator[Feed]:
 @contextmanager
 def shown(feed: Feed) -> Iterator[Page]:
     page = Page(feed)
-    feed.shown(page, True)
+    feed.set_shown(page, True)
     yield page
-    feed.shown(page, False)
+    feed.set_shown(page, False)
 
 
 def nobody_is_fed() -> bool:
@@ -157,24 +157,24 @@ def test_nobody_is_told_who_does_not_look(session: Engine, feed: Feed) -> None:
         pass
     ref = wb.put([1])
     assert nobody_is_fed()
-    feed.shown(page, False)  # nobody to be roused
+    feed.set_shown(page, False)  # nobody to be roused
     told = len(page.told)
-    feed.shown(page, True, seq=page.world["seq"])  # what came meanwhile comes now
+    feed.set_shown(page, True, seq=page.world["seq"])  # what came meanwhile comes now
     page.until(lambda: page.row(ref))
     assert len(page.told) > told
-    feed.shown(page, False)
+    feed.set_shown(page, False)
 
 
 def test_who_looks_again_after_long_need_not_wait(session: Engine, feed: Feed) -> None:
     # As if nobody had said so for long.
     feed.timing = replace(feed.timing, unseen=-1.0, slow=4 * TIMEOUT)
     gone, page = Page(feed), Page(feed)
-    feed.shown(gone, True)
+    feed.set_shown(gone, True)
     gone.until(lambda: gone.world["speed"])
     ref, seq = wb.put([1]), page.world["seq"]
 
     def is_told() -> bool:
-        feed.shown(page, True, seq=seq)
+        feed.set_shown(page, True, seq=seq)
         return bool(page.row(ref))
 
     assert eventually(is_told)
@@ -255,7 +255,7 @@ def test_unwatched_for_long_a_session_notes_nothing(
     later = wb.put([2], name="later")
     feed.catch_up()
     assert "later" in names(feed)
-    feed.shown(page, True, seq=0)
+    feed.set_shown(page, True, seq=0)
     page.until(lambda: page.rows(name="later"))
     wb.free(later)
 
@@ -278,7 +278,7 @@ def test_the_end_of_the_session_is_told(session: Engine, feed: Feed, page: Page)
     wb.shutdown()
     page.until(lambda: page.world["ended"])
     assert "shut down" in page.world["ended"]
-    feed.shown(away, True, seq=away.world["seq"])
+    feed.set_shown(away, True, seq=away.world["seq"])
     assert "shut down" in away.world["ended"]
     assert "shut down" in feed.world()["ended"]
     answer = do(session, "pin", ref)

@@ -210,7 +210,7 @@ def map(
                 bar.advance()
             return ref is not None
 
-        def settle(most: int) -> None:
+        def keep_below(most: int) -> None:
             """Note what has come, and wait until fewer than ``most`` are unfinished."""
             while note(arrivals.take()):
                 pass
@@ -223,8 +223,8 @@ def map(
                 refs.extend(builtins.map(lambda args: function.remote(*args), [arguments]))  # noqa: C417
                 arrivals.add(refs[-1:])
                 bar.refresh()
-                settle(WINDOW)
-            settle(1)
+                keep_below(WINDOW)
+            keep_below(1)
         except BaseException:
             _cancel(engine, refs)
             raise
@@ -246,7 +246,7 @@ def _cancel(engine: Engine, refs: list[ObjectRef]) -> None:
 
 def _cancel_last(engine: Engine, left: list[ObjectRef]) -> None:
     while left:
-        if engine.ended is None and engine.state(left[-1]) == "pending":
+        if engine.end_reason is None and engine.state(left[-1]) == "pending":
             engine.cancel(left[-1], False, True)
         left.pop()
 
@@ -297,7 +297,7 @@ async def _arrived(arrivals: Arrivals, bar: _Bar) -> ObjectRef:
     import asyncio
 
     while (ref := arrivals.take()) is None:
-        soon = arrivals.soon()
+        soon = arrivals.future_of_next()
         if soon is not None:
             await asyncio.wait([asyncio.wrap_future(soon)], timeout=bar.due())
             bar.refresh()

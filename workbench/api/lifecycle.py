@@ -149,7 +149,7 @@ def init(
     namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
         there, replaced = context.get(), None
-        if there is not None and there.ended is None:
+        if there is not None and there.end_reason is None:
             if ignore_reinit_error:
                 return there
             if asked == {"session"} and session in _names(there):
@@ -258,7 +258,7 @@ def is_initialized() -> bool:
         Also False if the session has ended by itself.
     """
     engine = context.get()
-    return engine is not None and engine.ended is None
+    return engine is not None and engine.end_reason is None
 
 
 def engine() -> Engine:

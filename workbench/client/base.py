@@ -139,7 +139,9 @@ class ClientBase:
             do.Found: self._found,
             do.Answer: lambda m: self.requests.answer(m.request, m),
             do.CollectGarbage: lambda _: collect_garbage(),
-            ev.Register: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+            ev.Register: lambda m: self.marshal.registry.queue_registration(
+                m.serializer, m.payload
+            ),
             do.Shared: self._segments.shared,
             do.Unshare: lambda message: self._views.unmap(message.segment),
             do.Release: self.arena.released,

@@ -144,7 +144,7 @@ class Client(Answering):
         return self._base.workers
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:

@@ -42,12 +42,12 @@ class CompletionQueue(Arrivals):
         if self._sleeps:
             with suppress(IndexError):
                 # Ready already: its reader sleeps and can be woken only by another message.
-                self._objects.ask_again(self._came[0].id)
+                self._objects.ask_again(self._ready[0].id)
 
     def _wait(self, timeout: float | None) -> None:
         self._sleeps = True
         try:
-            self._wait_for(lambda: bool(self._came), timeout, self._next_ones, 1)
+            self._wait_for(lambda: bool(self._ready), timeout, self._next_ones, 1)
         finally:
             self._sleeps = False
 

@@ -83,7 +83,7 @@ class GeneratorReaders:
         watch = self._readers.get(message.task)
         reader = watch() if watch is not None else None
         if reader is not None:
-            reader.came(ref)
+            reader.add_item(ref)
             self.notify(message.task)
 
     def ended(self, ids: Iterable[int]) -> None:

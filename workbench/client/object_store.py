@@ -163,7 +163,7 @@ class ObjectStore:
             self._role.listener.flush()
             return chosen
         for reader in readers:
-            reader.tell()  # its task may wait for this
+            reader.report_taken()  # its task may wait for this
         pending = ids
         self._objects.request(pending)
         enough = len(refs) - num_returns

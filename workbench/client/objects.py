@@ -53,7 +53,7 @@ class Listener(Protocol):
     def arrived(self, id: int) -> None:
         """Handle an object that is known now: its value, or what it failed with."""
 
-    def ended(self, reason: str) -> None: ...
+    def wake_waiters(self, reason: str) -> None: ...
 
 
 class KnownObjects:
@@ -288,7 +288,7 @@ class KnownObjects:
         with self.lock:
             listeners, self._listeners = self._listeners, {}
         for listener in itertools.chain(*listeners.values()):
-            listener.ended(reason)
+            listener.wake_waiters(reason)
 
     # -- what happens to objects ------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class _Resolver:
         self._ref = None
         del self  # a reference cycle: the error's traceback has this frame
 
-    def ended(self, reason: str) -> None:
+    def wake_waiters(self, reason: str) -> None:
         self.future.set_exception(SessionError(reason))
 
 

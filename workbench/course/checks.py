@@ -145,7 +145,7 @@ class Checks:
 
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
-        if engine is None or engine.ended is not None:
+        if engine is None or engine.end_reason is not None:
             outcome = _stopped() if is_loaded() else _restarted()
             return CheckResult(exercise.name, outcome, self._words)
         asked = context.companion(FailedAsks).count

@@ -103,7 +103,7 @@ def sharing(first: Any, second: Any) -> Measurement:
 def on_cluster() -> bool:
     """Whether the session runs on a cluster, where much is otherwise than the lessons say."""
     engine = context.get()
-    return engine is not None and engine.ended is None and engine.facts.system != "local"
+    return engine is not None and engine.end_reason is None and engine.facts.system != "local"
 
 
 def _inode(place: Location) -> Said | str:
@@ -203,7 +203,7 @@ def available() -> int:
 def occupancy() -> int:
     """Bytes that the objects of the current session take in memory; 0 without a session."""
     engine = context.get()
-    if engine is None or engine.ended is not None:
+    if engine is None or engine.end_reason is not None:
         return 0
     engine.ask(CaughtUp())
     return engine.ask(Summary()).live or 0
@@ -224,7 +224,7 @@ def kept(id: str) -> Measurement:
     """
     engine = context.get()
     found = None
-    if engine is not None and engine.ended is None:
+    if engine is not None and engine.end_reason is None:
         records = settled(engine).objects
         found = next((each for each in records if f"{each.id:016x}" == id), None)
     if found is None:
@@ -285,7 +285,7 @@ BARS = "live", "reusable", "available"
 def _bars() -> tuple[int, int, int]:
     """Bytes of each part, as the view of the store shows them."""
     engine = context.get()
-    if engine is None or engine.ended is not None:
+    if engine is None or engine.end_reason is not None:
         return 0, 0, 0
     engine.ask(CaughtUp())
     now = engine.ask(Summary())

@@ -74,7 +74,7 @@ class Observed(Protocol):
         """The session's unique name."""
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         """Why the session is over for this process; None while it isn't."""
 
     def snapshot(self) -> Snapshot:

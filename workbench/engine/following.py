@@ -15,15 +15,15 @@ from workbench.ref import ObjectRef
 class Arrivals(ABC):
     """Refs in the order in which they become ready, for one reader. Close it when you stop.
 
-    Each ref is examined once, however many there are. `arrived` and `ended` run in the thread
-    that learns of it, `add` in any; other methods in the reader's. ``check`` raises if a ref
-    is another session's, or this session is over.
+    Each ref is examined once, however many there are. `arrived` and `wake_waiters` run in the
+    thread that learns of it, `add` in any; other methods in the reader's. ``check`` raises if a
+    ref is another session's, or this session is over.
     """
 
     def __init__(self, check: Callable[[Sequence[ObjectRef]], object]) -> None:
         self._check = check
         self._pending: dict[int, ObjectRef] = {}
-        self._came: deque[ObjectRef] = deque()
+        self._ready: deque[ObjectRef] = deque()
         self._waiting: list[Future[None]] = []
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
@@ -35,21 +35,21 @@ class Arrivals(ABC):
 
     def take(self) -> ObjectRef | None:
         """Return a ref that is ready; None if there is none now."""
-        return self._came.popleft() if self._came else None
+        return self._ready.popleft() if self._ready else None
 
     def next(self, timeout: float | None = None) -> ObjectRef | None:
         """Wait for a ref that is ready; None if time is up."""
-        if not self._came:
+        if not self._ready:
             self._check(())
             self._wait(timeout)
         return self.take()
 
-    def soon(self) -> Future[None] | None:
+    def future_of_next(self) -> Future[None] | None:
         """Return a future that is done once a ref is ready; None if one is ready now."""
         future = self._new_future()
         self._waiting.append(future)
-        if self._came:
-            self.ended()
+        if self._ready:
+            self.wake_waiters()
             return None
         self._check(())  # after the append: a later end resolves the future
         return future
@@ -57,17 +57,17 @@ class Arrivals(ABC):
     def close(self) -> None:
         """Stop; refs that aren't ready are no longer awaited."""
         self._pending.clear()
-        self._came.clear()
+        self._ready.clear()
 
     def arrived(self, id: int) -> None:
         """Note that an object is ready."""
         ref = self._pending.pop(id, None)
         if ref is not None:
-            self._came.append(ref)
-            self.ended()
+            self._ready.append(ref)
+            self.wake_waiters()
 
-    def ended(self, reason: str = "") -> None:
-        """Resolve the futures of `soon`, so that their owners look."""
+    def wake_waiters(self, reason: str = "") -> None:
+        """Resolve the futures of `future_of_next`, so that their owners look."""
         while True:
             try:
                 future = self._waiting.pop()

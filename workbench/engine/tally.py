@@ -12,18 +12,18 @@ EVERY = 0.5
 
 class CallTally:
     """Tally of one cell. Any thread may count. While calls are left, a thread of its own calls
-    ``tell`` with how many are done, and how many there will be: every ``every`` seconds.
+    ``report`` with how many are done, and how many there will be: every ``every`` seconds.
 
     The latter is 0 while unknown: joblib submits the next calls as others end.
     """
 
-    def __init__(self, tell: Callable[[int, int], object], every: float = EVERY) -> None:
+    def __init__(self, report: Callable[[int, int], object], every: float = EVERY) -> None:
         self.done = 0
         self.known = 0
-        self._tell = tell
+        self._report = report
         self._every = every
         self._grows = False  # calls were added while some were done and some not
-        self._told = False
+        self._has_reported = False
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # guards all of the above
@@ -53,9 +53,9 @@ class CallTally:
                 done, known, grows = self.done, self.known, self._grows
                 if done >= known:
                     self._thread = None
-            if done < known or self._told:
-                self._told = True
+            if done < known or self._has_reported:
+                self._has_reported = True
                 with suppress(Exception):  # the display fails: no reason for a cell to fail
-                    self._tell(done, 0 if grows and done < known else known)
+                    self._report(done, 0 if grows and done < known else known)
             if done >= known:
                 return

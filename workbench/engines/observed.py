@@ -163,7 +163,7 @@ class Observer(ABC, Answering):
 
     @property
     @abstractmethod
-    def ended(self) -> str | None: ...
+    def end_reason(self) -> str | None: ...
 
     @abstractmethod
     def _look(self) -> Snapshot: ...
@@ -186,8 +186,8 @@ class Observer(ABC, Answering):
 
     def snapshot(self) -> Snapshot:
         """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""
-        if self.ended:
-            raise SessionError(self.ended)
+        if self.end_reason:
+            raise SessionError(self.end_reason)
         try:
             return self._look()
         except Exception as error:
@@ -197,4 +197,4 @@ class Observer(ABC, Answering):
             ) from error
 
     def changes(self) -> PolledChanges:
-        return PolledChanges(self.snapshot, lambda: self.ended is not None)
+        return PolledChanges(self.snapshot, lambda: self.end_reason is not None)

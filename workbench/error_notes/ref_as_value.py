@@ -133,7 +133,7 @@ def _text(
 
 def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]:
     """Describe what it refers to; and return whether it must be awaited, and whether it exists."""
-    if engine.ended is not None:
+    if engine.end_reason is not None:
         return "an object of a session that is over", False, False
     described = engine.ask(Describe(ref.id))
     record = None if described is None else described.object

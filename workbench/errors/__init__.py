@@ -174,7 +174,7 @@ class TaskFailure(NamedTuple):
 T = TypeVar("T")
 
 
-class _Told(Generic[T]):
+class _FailureAttribute(Generic[T]):
     """Descriptor for an attribute from the `TaskFailure`.
 
     Unlike a property, it yields to an attribute of the original with the same name.
@@ -211,12 +211,12 @@ class TaskError(WorkbenchError):
         What a NameError or ImportError did not find; else ''.
     """
 
-    cause: _Told[BaseException | None] = _Told("cause")
-    task: _Told[str] = _Told("task")
-    cause_text: _Told[str] = _Told("text")
-    frames: _Told[tuple[Frame, ...]] = _Told("frames")
-    remote_notes: _Told[tuple[str, ...]] = _Told("notes")
-    missing_name: _Told[str] = _Told("missing_name")
+    cause: _FailureAttribute[BaseException | None] = _FailureAttribute("cause")
+    task: _FailureAttribute[str] = _FailureAttribute("task")
+    cause_text: _FailureAttribute[str] = _FailureAttribute("text")
+    frames: _FailureAttribute[tuple[Frame, ...]] = _FailureAttribute("frames")
+    remote_notes: _FailureAttribute[tuple[str, ...]] = _FailureAttribute("notes")
+    missing_name: _FailureAttribute[str] = _FailureAttribute("missing_name")
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class TaskError(WorkbenchError):
         remote_notes: Sequence[str] = (),
     ) -> None:
         super().__init__(cause_text)
-        _tell(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
+        _set_failure(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
 
     def __str__(self) -> str:
         """Return the original's text, unless its class has a ``__str__``, which comes first."""
@@ -249,7 +249,7 @@ class TaskError(WorkbenchError):
             return [remote_frames.painted(failure.text), *notes]
         head = remote_frames.painted(type(self).__name__)
         head += f" in {printable(shortened(failure.task))}" if failure.task else ""
-        trace, left_out = remote_frames.shown(failure.frames, mode)
+        trace, left_out = remote_frames.formatted(failure.frames, mode)
         # By now IPython has recorded the error of a cell; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
         hint = ["", how] if left_out else []
@@ -295,7 +295,7 @@ def original_of(error: TaskError) -> BaseException | None:
     return original.with_traceback(error.__traceback__)
 
 
-def _tell(error: TaskError, failure: TaskFailure) -> None:
+def _set_failure(error: TaskError, failure: TaskFailure) -> None:
     object.__setattr__(error, _KEY, failure)
 
 
@@ -348,7 +348,7 @@ def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
     for note in notes:
         if note not in exception_state.notes_of(found):
             exception_state.add_note(found, note)
-    _tell(found, failure)
+    _set_failure(found, failure)
     return found
 
 
@@ -371,7 +371,7 @@ _ORDERS = SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, StopAsync
 
 def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:
     error = TaskError(failure.task, failure.text, failure.frames, failure.notes)
-    _tell(error, failure)
+    _set_failure(error, failure)
     for note in notes:
         error.add_note(note)
     cause = failure.cause

@@ -40,7 +40,7 @@ class ExceptionState(NamedTuple):
     group: tuple[str, list[BaseException]] | None = None
 
 
-def state_of(error: BaseException, frames: Sequence[Frame]) -> ExceptionState:
+def exception_state_of(error: BaseException, frames: Sequence[Frame]) -> ExceptionState:
     """Return the exception's present state."""
     group = (error.message, [*error.exceptions]) if isinstance(error, BaseExceptionGroup) else None
     return ExceptionState(
@@ -110,7 +110,7 @@ def fill(error: BaseException, state: ExceptionState) -> None:
 
 def become(kind: type[BaseException], error: BaseException) -> Any:
     """Make an exception of another type with this one's state and traceback."""
-    state = state_of(error, ())
+    state = exception_state_of(error, ())
     made = bare(kind, state.group)
     fill(made, state)
     _set(made, "__traceback__", _get(error, "__traceback__"))

@@ -32,7 +32,7 @@ def plain(frames: Sequence[Frame]) -> list[str]:
     return [TITLE, *(line for frame in frames for line in _two_lines(frame))] if frames else []
 
 
-def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
+def formatted(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
     """Format frames as IPython does, in a mode of `%xmode`; and tell whether frames were left out.
 
     Unless the mode is Verbose, successive calls within libraries share one line; the frame that

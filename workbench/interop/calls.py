@@ -104,19 +104,19 @@ class Each:
             let_go(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
 
-    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+    def _run(self, chunk: Chunk, on_result: Callable[[Any], object]) -> None:
         function = self._function
         for item in chunk:
-            came(function(item))
+            on_result(function(item))
 
 
 class EachStar(Each):
     """The same; each call has a tuple of arguments."""
 
-    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+    def _run(self, chunk: Chunk, on_result: Callable[[Any], object]) -> None:
         function = self._function
         for args in chunk:
-            came(function(*args))
+            on_result(function(*args))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class MappedFile:
     order: Any
 
     @classmethod
-    def of(cls, array: Any) -> MappedFile | None:
+    def from_array(cls, array: Any) -> MappedFile | None:
         """Return the stand-in of an array; None if it isn't all of a mapped file."""
         whole: Any = array.base
         if type(array) is not np.memmap or type(whole) is not mmap.mmap or not array.filename:

@@ -68,12 +68,12 @@ class _Batches:
     """Unfinished futures of one call of Parallel."""
 
     def __init__(self) -> None:
-        self.left: dict[Future[Any], None] = {}
+        self.unfinished: dict[Future[Any], None] = {}
         self._has_failed = False
         self._changed = threading.Condition()
 
     def add(self, future: Future[Any], callback: Callable[[Future[Any]], object] | None) -> None:
-        self.left[future] = None
+        self.unfinished[future] = None
         when_over(future, partial(self._over, callback))
 
     def _over(self, callback: Callable[[Future[Any]], object] | None, future: Future[Any]) -> None:
@@ -83,7 +83,7 @@ class _Batches:
                 callback(future)
         finally:
             with self._changed:
-                del self.left[future]
+                del self.unfinished[future]
                 if future.cancelled() or future.exception() is not None:
                     self._has_failed = True
                 self._changed.notify_all()
@@ -91,7 +91,7 @@ class _Batches:
     def wait(self, seconds: float) -> None:
         """Wait until all are over, one has failed, or time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: not self.left or self._has_failed, seconds)
+            self._changed.wait_for(lambda: not self.unfinished or self._has_failed, seconds)
 
 
 class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
@@ -132,7 +132,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
                 warn(NO_WORKERS)
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         running = self.__dict__.get("_batches")
-        if running is not None and running.left:  # of another Parallel, which stops only its own
+        if running and running.unfinished:  # of another Parallel, which stops only its own
             another = copy.copy(self)
             another._submitted = 0
             another.terminate()
@@ -204,7 +204,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             return value
         sent: Any
         if isinstance(value, np.memmap):
-            sent = calls.MappedFile.of(value)
+            sent = calls.MappedFile.from_array(value)
         else:
             sent = _arguments.ref_of(self._engine, value)
         if sent is None:
@@ -248,7 +248,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         return max(1, most)
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        stop(self._batches.left)
+        stop(self._batches.unfinished)
 
     def terminate(self) -> None:
         self._begin()

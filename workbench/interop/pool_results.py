@@ -47,7 +47,7 @@ class AsyncResult(Generic[T]):
         self._is_over = False
         self._lock = threading.Lock()
         if callback is not None or error_callback is not None:
-            self._done.add_done_callback(lambda done: _tell(done, callback, error_callback))
+            self._done.add_done_callback(lambda done: _call_back(done, callback, error_callback))
         for future in futures:
             when_over(future, self._one_done)
         if not futures:
@@ -139,7 +139,7 @@ class Results(Generic[T]):
     ) -> None:
         self._submitted = submitted  # asking for the next future submits a chunk
         self._ordered = ordered
-        self._came: SimpleQueue[Future[calls.ChunkResult]] = SimpleQueue()
+        self._finished: SimpleQueue[Future[calls.ChunkResult]] = SimpleQueue()
         self._waiting: deque[Future[calls.ChunkResult]] = deque()
         self._results: deque[T] = deque()
         self._error: BaseException | None = None  # raised after these results
@@ -156,7 +156,7 @@ class Results(Generic[T]):
         if future is not None:
             self._waiting.append(future)
             if not self._ordered:
-                when_over(future, self._came.put)
+                when_over(future, self._finished.put)
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -206,7 +206,7 @@ class Results(Generic[T]):
         if not self._ordered:
             try:
                 with waiting(self._waiting, some=True):
-                    return self._came.get(timeout=timeout)
+                    return self._finished.get(timeout=timeout)
             except Empty:
                 raise late from None
         with waiting([self._waiting[0]]):
@@ -234,7 +234,7 @@ def _as_multiprocessing(error: TaskError) -> Exception:
     return told
 
 
-def _tell(
+def _call_back(
     done: Future[T],
     callback: Callable[[T], object] | None,
     error_callback: Callable[[BaseException], object] | None,

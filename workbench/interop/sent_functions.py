@@ -30,13 +30,13 @@ class SentFunctions:
     ) -> tuple[Exported, tuple[Any, ...]]:
         """Return the function and the arguments to send for one call."""
         if isinstance(fn, _FUNCTIONS):
-            return self._of(fn), args
-        return self._of(calls.apply), (fn, *args)
+            return self._exported(fn), args
+        return self._exported(calls.apply), (fn, *args)
 
     def for_chunks(self, fn: Callable[..., Any], kind: Kind) -> Exported:
         """Return the function that a map which begins now calls with chunks: what it reads is
         compared once, not again for each chunk."""
-        found = self._of(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
+        found = self._exported(fn, kind) if isinstance(fn, _FUNCTIONS) else self._new(fn, kind)
         found.comparing = Comparing.ONCE
         return found
 
@@ -46,7 +46,7 @@ class SentFunctions:
             if self._setup is not None or not _lasts(fn):
                 del self._known[key]
 
-    def _of(self, fn: Callable[..., Any], kind: Kind | None = None) -> Exported:
+    def _exported(self, fn: Callable[..., Any], kind: Kind | None = None) -> Exported:
         key = id(fn), kind  # the function is kept alive here
         known = self._known.get(key)
         if known is None:

@@ -100,7 +100,7 @@ class _Stored:
     @property
     def is_lost(self) -> bool:
         """True if the object's session is over."""
-        return self._engine.ended is not None
+        return self._engine.end_reason is not None
 
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self._engine is engine and self._value() is value

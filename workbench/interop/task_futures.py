@@ -53,7 +53,7 @@ class TaskFuture(LendingFuture[T]):
         self.ref = ref
         self.tally: CallTally | None = None  # counts its calls when it is over
         self.calls = 1  # how many it stands for
-        self._unsettled = threading.Lock()  # whoever gets it resolves the future; never released
+        self._unresolved = threading.Lock()  # whoever gets it resolves the future; never released
         self._pid = os.getpid()
 
     def cancel(self) -> bool:
@@ -70,7 +70,7 @@ class TaskFuture(LendingFuture[T]):
                 withdrawn = self.engine.cancel(self.ref, begun=False)
             except SessionError:  # the settler is about to fail it
                 withdrawn = False
-            if withdrawn and not self._settle_cancelled():
+            if withdrawn and not self._resolve_cancelled():
                 with contextlib.suppress(futures.CancelledError):
                     futures.Future.exception(self)  # wait: the executor's thread is resolving it
         return self.cancelled()
@@ -126,15 +126,15 @@ class TaskFuture(LendingFuture[T]):
         if self._pid != os.getpid() and not self.is_over():
             raise BrokenProcessPool("This future is another process's, which forked this one.")
 
-    def _settle_cancelled(self) -> bool:
+    def _resolve_cancelled(self) -> bool:
         """Resolve it as cancelled; False if another thread resolves it."""
-        if not self._unsettled.acquire(blocking=False):
+        if not self._unresolved.acquire(blocking=False):
             return False
         futures.Future.cancel(self)
         self.set_running_or_notify_cancel()
         return True
 
-    def settle(self, break_executor: Callable[[str], object]) -> None:
+    def resolve(self, break_executor: Callable[[str], object]) -> None:
         """Resolve it with the task's outcome, which is known. Any thread but the reading one.
 
         ``break_executor`` is called with the reason if no other call can succeed any more.
@@ -142,7 +142,7 @@ class TaskFuture(LendingFuture[T]):
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
-            self._settle_cancelled()
+            self._resolve_cancelled()
         except calls.SetupError as error:
             break_executor(str(error))
             self.fail(BrokenProcessPool(str(error)), error)
@@ -162,7 +162,7 @@ class TaskFuture(LendingFuture[T]):
 
     def _begins_end(self) -> bool:
         """True if the caller has to set the outcome; False if another thread resolves it."""
-        if not self._unsettled.acquire(blocking=False):
+        if not self._unresolved.acquire(blocking=False):
             return False
         if self.tally is not None:  # before a waiting thread goes on
             self.tally.count(self.calls)
@@ -245,7 +245,7 @@ class Settler:
                 while ref is not None:
                     future = self._pending.pop(ref.id)
                     try:
-                        future.settle(self._break)
+                        future.resolve(self._break)
                     except BaseException:  # a callback failed: our thread goes on
                         threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
                     del future, ref  # only the caller holds the result now

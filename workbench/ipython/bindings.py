@@ -92,7 +92,7 @@ class Bindings:
         everything = list(self._known.items())
         return next(((n, each) for n, each in everything if each.value() is value), None)
 
-    def of(self, ref: ObjectRef) -> list[tuple[str, Binding]]:
+    def bindings_of(self, ref: ObjectRef) -> list[tuple[str, Binding]]:
         """Return the variables that are this object."""
         return [(name, each) for name, each in self._known.items() if each.ref == ref]
 

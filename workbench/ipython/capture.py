@@ -254,7 +254,7 @@ class CellInputs:
         if size is None:
             described = self._engine.ask(Describe(value.id))
             record = None if described is None else described.object
-            return _referred(name, record, self._freshness.would(name))
+            return _referred(name, record, self._freshness.preview_advice(name))
         if owner == _EACH:
             kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
             called = f"{name}, an item each"

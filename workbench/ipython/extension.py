@@ -102,8 +102,8 @@ class Extension:
         self._router.logs = engine.facts.logs
         engine.listener = CellListener(
             self._router.sink,
-            notebook.began,
-            notebook.completed,
+            notebook.on_job_started,
+            notebook.on_job_fully_submitted,
             self._submits,
             notebook.bindings.held,
             notebook.calls.tally,
@@ -139,7 +139,7 @@ class Extension:
     def _cell_begins(self, info: Any = None) -> None:
         self._router.enter_cell()
         engine = context.get()
-        if engine is not None and engine.ended is None and self._autoreloads():
+        if engine is not None and engine.end_reason is None and self._autoreloads():
             if self._lacks_reload:
                 print(self._lacks_reload)  # once
                 self._lacks_reload = ""
@@ -155,7 +155,7 @@ class Extension:
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
                 self._router.note(origin, self._lacks_reload or text)
-            for module, what in self._set_attributes.news(self._notebook.variables):
+            for module, what in self._set_attributes.take_new(self._notebook.variables):
                 self._router.note(origin, set_text(module, what))
         return origin
 
@@ -173,7 +173,7 @@ class Extension:
     def _module_is_loaded(self, name: str, again: bool) -> None:
         self._modules.loaded(name)
         engine = context.get()
-        if again and engine is not None and engine.ended is None:
+        if again and engine is not None and engine.end_reason is None:
             engine.refresh()
 
     def _autoreloads(self) -> bool:

@@ -67,7 +67,7 @@ class Freshness:
         known = self._bindings.find(name, value)
         return 0.0 if known is None else known[1].check.pickling
 
-    def would(self, name: str) -> str:
+    def preview_advice(self, name: str) -> str:
         """Return what would happen to a changed variable in a preview; '' if it hasn't changed."""
         for variable, binding in self._changed.items():
             if name in self._compared[variable]:
@@ -135,7 +135,7 @@ class Freshness:
 @contextmanager
 def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[None]:
     """Compare the variables that are this object, and set their verdicts while in the context."""
-    found = bindings.of(ref)
+    found = bindings.bindings_of(ref)
     try:
         for _, binding in found:
             binding.verdict = _compare(engine, binding, binding.value())[0].verdict

@@ -99,7 +99,7 @@ class Job(Rich):
                 found[name] = ref
         return found
 
-    def makes(self, outputs: Outputs) -> None:
+    def set_outputs(self, outputs: Outputs) -> None:
         self._outputs = {
             name: [weakref.ref(each) for each in ref] if isinstance(ref, list) else weakref.ref(ref)
             for name, ref in outputs.items()
@@ -116,7 +116,7 @@ class Job(Rich):
             return self._seconds
         return time.monotonic() - (self._submitted if self._began is None else self._began)
 
-    def holds(self, done: ObjectRef) -> None:
+    def add_task(self, done: ObjectRef) -> None:
         """Note a submitted task; its first result, ``done``, marks its end."""
         self.id = self.id or done.id
         self._numbers[done.id] = len(self._dones)
@@ -140,7 +140,9 @@ class Job(Rich):
         if not dones:
             self._end_if_over()
 
-    def completes(self, size: int, outputs: Outputs, dones: Sequence[ObjectRef | None]) -> None:
+    def add_remaining_tasks(
+        self, size: int, outputs: Outputs, dones: Sequence[ObjectRef | None]
+    ) -> None:
         """Add the remaining tasks of a job collected before all were submitted. The reading thread.
 
         ``size`` is the number of all its tasks, ``dones`` are results of the rest.
@@ -153,14 +155,14 @@ class Job(Rich):
         with self._lock:
             self.size, self.ended = size, self.ended + len(dones) - len(there)
             for done in there:
-                self.holds(done)
+                self.add_task(done)
             followed = there if self._is_followed else []
         for done in followed:
             self._engine.future(done).add_done_callback(self._task_ended)
         if self._is_followed:
             self._end_if_over()
 
-    def begins(self, worker: int, seconds: float = 0.0) -> None:
+    def on_started(self, worker: int, seconds: float = 0.0) -> None:
         """Note that it runs, since ``seconds`` ago. The reading thread."""
         self.worker = worker
         if not self.is_over:
@@ -174,7 +176,7 @@ class Job(Rich):
         """
         self.worker, self._seconds = record.worker, record.seconds
         if record.state == "running":
-            self.begins(record.worker, record.seconds)
+            self.on_started(record.worker, record.seconds)
         if record.is_over:
             self._known = record
             self.ended = self.size - len(self._dones)
@@ -221,7 +223,7 @@ class Job(Rich):
             self.over.set()
             self._finished.set_result(None)
 
-    def shows(self, output: Output) -> None:
+    def on_output(self, output: Output) -> None:
         """Note an output of the job. The reading thread."""
         if output.kind == PROGRESS:
             done, known = map(int, output.data.split())
@@ -364,10 +366,10 @@ class Job(Rich):
         SessionError
             If the session is over.
         """
-        shown = self.shown() or ()
+        shown = self.read_outputs() or ()
         return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
 
-    def shown(self) -> tuple[Output, ...] | None:
+    def read_outputs(self) -> tuple[Output, ...] | None:
         """Return all outputs so far, or the last ones, as `output` does; None: unknown."""
         return self._engine.ask(queries.Outputs(self.id))
 
@@ -397,13 +399,13 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     record, results = found
     job = Job(engine, record.name, max(record.size, 1), origin)
     outputs = outputs_of(record.binds, results, record.size > 1)
-    job.makes(outputs)
+    job.set_outputs(outputs)
     # Before asking for the ends: the results should be known by then.
     engine.arrivals(ref for ref in results if ref is not None)
     job.id, job.binds = record.id, record.binds
     for done in results[:: 1 + len(record.binds)]:
         if done is not None:
-            job.holds(done)
+            job.add_task(done)
     job.resume(record)
     if record.dropped:
         job.note(DROPPED)

@@ -69,12 +69,12 @@ class JobLine:
         with self._lock:
             self._publish(is_new=True)
 
-    def began(self) -> None:
+    def on_job_started(self) -> None:
         """Show at once that it runs now. The reading thread."""
         with self._lock:
             if not self._ended:
                 self._publish()
-                self.tell()
+                self.send_state()
 
     @property
     def wants_page(self) -> bool:
@@ -92,14 +92,14 @@ class JobLine:
                 self._publish()
             if has_page and (changed or now - self._told_at > HEARTBEAT):
                 self._said, self._told_at = str(status), now
-                self.tell()
+                self.send_state()
 
     def end(self) -> None:
         with self._lock:
             self._ended = True
             view, self.view = self.view, None
             self._publish()
-            self.tell()
+            self.send_state()
             if view is not None:
                 view.close()
 
@@ -138,7 +138,7 @@ class JobLine:
                 self.view = view
                 self._publish()
 
-    def told(self) -> dict[str, Any]:
+    def page_state(self) -> dict[str, Any]:
         """Return all that a page needs to know about the line."""
         with self._lock:
             job = self.job
@@ -153,10 +153,10 @@ class JobLine:
                 "title": f"{button} {what}",
             }
 
-    def tell(self) -> None:
+    def send_state(self) -> None:
         """Send the line's state to its pages."""
         for page in [*self._pages, *filter(None, [self.view])]:
-            page.tell(self.told())
+            page.send_message(self.page_state())
 
     def tell_missed(self) -> None:
         """Send what it has printed to the pages, if that is more than last time."""
@@ -169,7 +169,7 @@ class JobLine:
             if error := self.job.errors[:1]:
                 text += f"{type(error[0]).__name__}: {error[0]}"
             for page in self._pages:
-                page.tell({"kind": "text", "line": self.name, "text": text})
+                page.send_message({"kind": "text", "line": self.name, "text": text})
 
     def follow(self) -> None:
         """Note that a page shows what it prints, and doesn't get that as output."""
@@ -194,7 +194,7 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
 def _as_printed(job: Job) -> str:
     """Return all its prints as they appear under its cell."""
     screen, lines = Screen(job.size > 1), []
-    for output in job.shown() or ():
+    for output in job.read_outputs() or ():
         text = output.data.decode("utf-8", "replace")
         for part in screen.write(job.label_of(output), output.kind, text):
             if isinstance(part, Text):
@@ -238,10 +238,10 @@ class JobLines:
                 )
                 self._thread.start()
 
-    def began(self, job: Job) -> None:
+    def on_job_started(self, job: Job) -> None:
         line = self._lines.get(job)
         if line is not None and not self._router.is_terminal:
-            line.began()
+            line.on_job_started()
 
     def end(self, job: Job) -> None:
         with self._lock:
@@ -314,7 +314,7 @@ class JobLines:
                 self._answer(page, message.get("lines", []))
             case "stop" if line is not None:
                 line.job.cancel(force=line.job.stopping > 0)  # a second click kills its worker
-                line.tell()
+                line.send_state()
             case "follow" if line is not None:
                 line.follow()
 
@@ -325,7 +325,7 @@ class JobLines:
         for line in known:
             line.renew()
         for line in known if asked else list(self._shown.values())[-MOST_TOLD:]:
-            page.tell({**line.told(), "source": self._router.source(line.job.origin)})
+            page.send_message({**line.page_state(), "source": self._router.source(line.job.origin)})
         others = [each for each in asked if each.get("line") not in self._shown]
         engine = context.get()
         if not others or engine is None:
@@ -335,7 +335,7 @@ class JobLines:
             for each in others:  # from kernels that are gone
                 record = records.get(each.get("job", ""))
                 status = of_record(record) if record else elsewhere(each.get("name", ""))
-                page.tell({**_worded(each.get("line", ""), status), "foreign": True})
+                page.send_message({**_worded(each.get("line", ""), status), "foreign": True})
 
 
 def _has_open_lines() -> bool:

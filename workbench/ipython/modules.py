@@ -57,7 +57,7 @@ class SetAttributes:
             nodes += ast.iter_child_nodes(node)
         return tree
 
-    def news(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def take_new(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield newly set attributes of a person's modules: the module, and the attribute."""
         noted, self._set = self._set, []
         for path, name in noted:

@@ -95,7 +95,7 @@ class Notebook:
         """Tell a namespace that a person used one of its widgets; it handles that after its present
         call. Output of the callbacks appears under the widget's cell. Any thread with comms."""
         engine = context.get()
-        if engine is None or engine.ended is not None:
+        if engine is None or engine.end_reason is not None:
             return
         namespace = engine.ask(Lookup(ACTOR_PREFIX + actor))
         if namespace is not None:
@@ -107,10 +107,10 @@ class Notebook:
         if len(self.jobs) > MOST_JOBS:
             self.jobs.pop(next((id for id, each in self.jobs.items() if each.is_over), 0), None)
         if worker := self._early.pop(job.id, 0):
-            job.begins(worker)
+            job.on_started(worker)
         if rest := self._rest.pop(job.id, None):
-            self._complete(job, *rest)
-        job.on_end = partial(self._ended, waited)
+            self._add_remaining_tasks(job, *rest)
+        job.on_end = partial(self._on_job_ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
         """Show a background cell's output in the running cell; bind what it assigns, unless done
@@ -143,7 +143,7 @@ class Notebook:
         known = self.bindings.find(name, self.variables.get(name))
         return known is not None and known[1].ref == made
 
-    def _ended(self, waited: bool, job: Job) -> None:
+    def _on_job_ended(self, waited: bool, job: Job) -> None:
         """End the job's line, bindings and errors. In the thread that reads the socket."""
         for name, before in job.give_back():
             if name in job.outputs and is_made(self.variables.get(name), job.outputs[name]):
@@ -167,28 +167,28 @@ class Notebook:
                     return job.name
         return ""
 
-    def completed(self, id: int, size: int, results: list[ObjectRef | None]) -> None:
+    def on_job_fully_submitted(self, id: int, size: int, results: list[ObjectRef | None]) -> None:
         """Note that all of a job collected earlier is submitted. In the reading thread."""
-        self._rest[id] = size, results  # before the lookup, as in `began`
+        self._rest[id] = size, results  # before the lookup, as in `on_job_started`
         job = self.jobs.get(id)
         if job is not None and self._rest.pop(id, None) is not None:
-            self._complete(job, size, results)
+            self._add_remaining_tasks(job, size, results)
 
-    def _complete(self, job: Job, size: int, results: list[ObjectRef | None]) -> None:
+    def _add_remaining_tasks(self, job: Job, size: int, results: list[ObjectRef | None]) -> None:
         outputs = outputs_of(job.binds, results, True)
         for name, refs in outputs.items():
             value, before = self.variables.get(name), job.outputs.get(name)
             if isinstance(value, list) and before is not None and is_made(value, before):
                 value += refs  # in place, for all who hold the list
-        job.completes(size, outputs, results[:: 1 + len(job.binds)])
+        job.add_remaining_tasks(size, outputs, results[:: 1 + len(job.binds)])
 
-    def began(self, id: int, worker: int) -> None:
+    def on_job_started(self, id: int, worker: int) -> None:
         """Note that a job runs. In the thread that reads the socket."""
         self._early[id] = worker  # before the lookup: `follow` reads it after entering the job
         job = self.jobs.get(id)
         if job is not None and self._early.pop(id, 0):
-            job.begins(worker)
-            self.lines.began(job)
+            job.on_started(worker)
+            self.lines.on_job_started(job)
 
 
 class NotebookMagics(Magics):

@@ -25,8 +25,8 @@ from workbench.serialization.object_state import (
     can_restore,
     is_array,
     is_read_only,
+    object_state_of,
     restore,
-    state_of,
 )
 from workbench.system.ki_protection import ki_protection
 
@@ -150,7 +150,7 @@ class Originals:
 
     def _state(self, value: Any, new: ReducedState) -> ReducedState:
         if new.kind != "bindings":
-            return state_of(value, self._engine.ask(OwnReducers()))
+            return object_state_of(value, self._engine.ask(OwnReducers()))
         before = bindings(value)
         return ReducedState(
             "bindings", {name: before[name] for name in new.parts if name in before}

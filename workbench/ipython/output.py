@@ -168,7 +168,7 @@ class Router:
         kind, job = output.kind, cell.job_of(output)
         label = f"(worker {output.worker})" if job is None else job.label_of(output)
         if job is not None:
-            job.shows(output)
+            job.on_output(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
             for part in cell.screen.write(label, kind, text):

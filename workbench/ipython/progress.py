@@ -32,21 +32,21 @@ _ERASE = "\r\x1b[K"
 
 @contextmanager
 def progress(
-    router: Router, tell: Callable[[float], str], after: float | None = None
+    router: Router, text_at: Callable[[float], str], after: float | None = None
 ) -> Iterator[Callable[..., None]]:
     """Show the progress of the block, once it takes longer than ``after`` seconds.
 
     Yields a function that ends the line and puts a result in its place; if there was no
     line, it prints the result, or not (``only_instead``). Without that call the line is removed.
 
-    ``tell`` returns the line's text for the seconds so far. It is called in a thread that ends with
-    the block; its errors are dropped.
+    ``text_at`` returns the line's text for the seconds so far. It is called in a thread that ends
+    with the block; its errors are dropped.
     """
     line, over = _ProgressLine(router), threading.Event()
     after = AFTER if after is None else after
     # The target is no closure: if Ctrl-C comes before the block, this frame dies, `finally` runs.
     thread = threading.Thread(
-        target=_watch, args=(line, tell, over, after), name="workbench-progress", daemon=True
+        target=_watch, args=(line, text_at, over, after), name="workbench-progress", daemon=True
     )
 
     try:
@@ -58,13 +58,13 @@ def progress(
 
 
 def _watch(
-    line: _ProgressLine, tell: Callable[[float], str], over: threading.Event, pause: float
+    line: _ProgressLine, text_at: Callable[[float], str], over: threading.Event, pause: float
 ) -> None:
     began = time.monotonic()
     while not over.wait(pause):
         pause = EVERY
         with contextlib.suppress(Exception):  # the session ended; the block reports it
-            line.show(tell(time.monotonic() - began))
+            line.show(text_at(time.monotonic() - began))
 
 
 def watch_put(
@@ -76,14 +76,14 @@ def watch_put(
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
         return nullcontext(lambda text: print(printable(text)))
 
-    def tell(seconds: float) -> str:
+    def text_at(seconds: float) -> str:
         copying = engine.ask(PutProgress())
         name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
             return texts.copying_text(name, *copying)
         return texts.pickling_text(name, nbytes, at_least, seconds)
 
-    return progress(router, tell)
+    return progress(router, text_at)
 
 
 class CallsProgress:
@@ -159,12 +159,12 @@ class Waiting:
         there = [name for name in self._refs if name not in makers]
         raise GetTimeoutError(texts.late_text(self._names, makers, there, timeout))
 
-    def tell(self, seconds: float) -> str:
+    def waiting_line(self, seconds: float) -> str:
         pending = [n for n, ref in self._refs.items() if self._engine.state(ref) == "pending"]
         makers = dict.fromkeys(filter(None, map(self._maker, pending)))
         return texts.waiting_text(self._names, list(makers) or pending, seconds)
 
-    def ended(self) -> str:
+    def arrived_line(self) -> str:
         return texts.arrived_text(self._names, time.monotonic() - self._began)
 
     def _maker(self, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report import write_back as texts
-from workbench.report.write_back import said
+from workbench.report.write_back import filled_in
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
@@ -20,28 +20,28 @@ def at_end(job: Job, waited: bool) -> list[str]:
     unsteady = _names(each.unsteady for each in job.mutations)
     notes = []
     if lost:
-        notes.append(said(texts.LOST, lost[0].names, why=lost[0].lost))
+        notes.append(filled_in(texts.LOST, lost[0].names, why=lost[0].lost))
     elif names and job.actor:
-        notes.append(said(texts.IN_NAMESPACE, names, actor=job.actor))
+        notes.append(filled_in(texts.IN_NAMESPACE, names, actor=job.actor))
     elif names and not any(each.packed for each in job.mutations):
-        notes.append(said(texts.COPIES, names))
+        notes.append(filled_in(texts.COPIES, names))
     elif names and job.originals is None:
-        notes += [] if job.is_again else [said(texts.KERNEL_GONE, names)]
+        notes += [] if job.is_again else [filled_in(texts.KERNEL_GONE, names)]
     elif names and not waited:
-        notes.append(said(texts.WAITING, names))
+        notes.append(filled_in(texts.WAITING, names))
     for stored, other in job.apart:
         changed = [name for name in names if name != stored]
         if other and not {stored, other}.isdisjoint(names):
-            notes.append(said(texts.APART, [stored, other]))
+            notes.append(filled_in(texts.APART, [stored, other]))
         elif changed and not other:
-            notes.append(said(texts.PERHAPS_APART, changed, stored=stored))
+            notes.append(filled_in(texts.PERHAPS_APART, changed, stored=stored))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
-    return notes + [said(text, each) for text, each in others if each]
+    return notes + [filled_in(text, each) for text, each in others if each]
 
 
 def are_apart(apart: Iterable[tuple[str, str]]) -> list[str]:
     """Return notes, before an expression runs, on values that share an object; see `CellInputs`."""
-    return [said(texts.ARE_APART, pair) for pair in apart if pair[1]]
+    return [filled_in(texts.ARE_APART, pair) for pair in apart if pair[1]]
 
 
 def forget_finished(jobs: Iterable[Job]) -> None:
@@ -70,7 +70,7 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
             originals.update(mutations, variables)
     except Exception as error:  # from the user's code
         why = f"{type(error).__name__}: {error}"
-        return {}, said(texts.NOT_UPDATED, mutations.names, why=why)
+        return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
     own = originals.objects() if mutations.outputs else {}
     return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
@@ -119,12 +119,12 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if name in originals.values and variables.get(name) is not originals.values[name]:
         here.append(name)
     if here:
-        raise MagicError(said(texts.CHANGED_IN_BOTH, here, job=job.name))
+        raise MagicError(filled_in(texts.CHANGED_IN_BOTH, here, job=job.name))
     _, failed = bring(job, variables)
     if failed:
         raise MagicError(failed)
     unknown = tuple(name for name in unknown if name in found.names)
-    doubt = f"; {said(texts.NOT_LOOKED_AT, unknown)}" if unknown else ""
+    doubt = f"; {filled_in(texts.NOT_LOOKED_AT, unknown)}" if unknown else ""
     return f"{job.name}: {', '.join(found.names)}{doubt}"
 
 

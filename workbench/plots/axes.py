@@ -149,9 +149,9 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
 def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
     """Return what to draw; and the variables that hold it, if it is of now."""
     if isinstance(snapshot, Snapshot):
-        return view_texts.shown(snapshot), None
+        return view_texts.without_internal(snapshot), None
     if isinstance(snapshot, str | bytes):
-        return view_texts.shown(Snapshot.from_json(snapshot)), None
+        return view_texts.without_internal(Snapshot.from_json(snapshot)), None
     if snapshot is not None:
         raise TypeError(
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
@@ -163,7 +163,7 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return view_texts.shown(engine.snapshot()), engine.ask(queries.Held())
+    return view_texts.without_internal(engine.snapshot()), engine.ask(queries.Held())
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

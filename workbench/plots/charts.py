@@ -42,7 +42,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     _reasons(sheet, found, len(records))
     sheet.skip(8)
     sheet.line("Largest objects", "and what keeps each", strong=True)
-    fits = _fits(sheet.left - LINE, len(records))
+    fits = _fits(sheet.points_left - LINE, len(records))
     for record in records[:fits]:
         why = unmarked(facts.why_text(record, processes, (held or {}).get(record.id, ())))
         size = facts.figure(facts.size_of(record))
@@ -68,7 +68,7 @@ def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
 def _reasons(sheet: Sheet, found: Sequence[tuple[str, int, int]], objects: int) -> None:
     """Draw all reasons if three objects still fit below; else as many as fit into half the room."""
     sheet.line("By reason", "an object with several reasons counts under each", strong=True)
-    rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
+    rows = int((sheet.points_left - 2 * LINE - 8) / ROW + 0.1)
     fits = len(found) if len(found) + min(objects, 3) <= rows else max(rows // 2, 1)
     for code, number, size in found[:fits]:
         reason = reasons.REASONS[code]
@@ -109,7 +109,7 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         return
     sheet.legend((color, label) for label, color in COSTS)
     sheet.skip(6)
-    fits = _fits(sheet.left, len(known))
+    fits = _fits(sheet.points_left, len(known))
     for record in known[:fits]:
         _cost(sheet, record, held)
     if fits < len(known):

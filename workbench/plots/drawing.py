@@ -65,7 +65,7 @@ class Sheet:
         ax.set_ylim(self.height, 0)
 
     @property
-    def left(self) -> float:
+    def points_left(self) -> float:
         """Points left below the present line."""
         return self.height - self.y
 
@@ -114,7 +114,7 @@ class Sheet:
                 self.ax.text(
                     bar.start + bar.length / 2,
                     self.y + height / 2,
-                    shown(clip(bar.label, room)),
+                    drawable(clip(bar.label, room)),
                     ha="center",
                     va="center_baseline",
                     clip_on=True,
@@ -162,7 +162,7 @@ class Sheet:
         return self.ax.text(
             x,
             self.y + LINE / 2,
-            shown(text),
+            drawable(text),
             va="center_baseline",
             transform=self.ax.get_yaxis_transform(),
             **_style(**more),
@@ -193,7 +193,7 @@ def say(ax: Axes, text: str) -> None:
     ax.text(
         0.5,
         0.5,
-        shown(text),
+        drawable(text),
         ha="center",
         va="center",
         transform=ax.transAxes,
@@ -201,7 +201,7 @@ def say(ax: Axes, text: str) -> None:
     )
 
 
-def shown(text: str) -> str:
+def drawable(text: str) -> str:
     """Replace each character that the font lacks by a box, to avoid a warning for each."""
     if text.isascii():
         return text

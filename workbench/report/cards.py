@@ -84,8 +84,8 @@ class Card:
 def of_ref(engine: Engine, ref: ObjectRef) -> Card:
     name = ("ObjectRef", ref.hex())
     found = engine.ask(Describe(ref.id))
-    if engine.ended is not None:
-        return Card(name, "session over", [("why", engine.ended)])
+    if engine.end_reason is not None:
+        return Card(name, "session over", [("why", engine.end_reason)])
     if engine.state(ref) == "failed":
         return _failed(name, engine, ref)
     if found is None:
@@ -158,8 +158,8 @@ def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Iterable[str]) -
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
     found = engine.ask(Describe(ref.id))
-    if engine.ended is not None:
-        return Card(name, "session over", [("why", engine.ended), can])
+    if engine.end_reason is not None:
+        return Card(name, "session over", [("why", engine.end_reason), can])
     if found is None:
         return Card(name, "unknown", [can])
     if found.actor is None:
@@ -189,8 +189,8 @@ def of_session(engine: Engine) -> Card:
     try:
         return of_snapshot(engine.ask(Summary(soon=True)))
     except (WorkbenchError, TimeoutError):
-        if engine.ended is not None:
-            return Card(name, "over", [("why", engine.ended)])
+        if engine.end_reason is not None:
+            return Card(name, "over", [("why", engine.end_reason)])
         return Card(name, "busy", [("why", "it doesn't answer just now")], mood="busy")
 
 

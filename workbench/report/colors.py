@@ -112,7 +112,7 @@ class Coloring:
             shown.append(Group(f"{len(others)} others", OTHER, count, size))
         self.groups = tuple(shown)
 
-    def of(self, record: ObjectRecord) -> str:
+    def color_of(self, record: ObjectRecord) -> str:
         return self._color.get(self._label(record), OTHER)
 
     def _label(self, record: ObjectRecord) -> str:

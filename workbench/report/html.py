@@ -100,7 +100,7 @@ class Still(Rich):
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](view_texts.shown(self.snapshot), self.held or {})
+        return VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
 
 
 def _as_text(block: Block) -> str:
@@ -197,7 +197,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
                 box.start / longest,
                 box.length / longest,
                 box.color,
-                _told(box.record, held) if box.record else "",
+                _tooltip(box.record, held) if box.record else "",
                 full=box.full,
             )
             for box in lane.boxes
@@ -209,7 +209,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
     return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
 
 
-def _told(record: ObjectRecord, held: Held) -> str:
+def _tooltip(record: ObjectRecord, held: Held) -> str:
     size = facts.figure(facts.size_of(record))
     return f"{clip(facts.title_of(record, held), 60)}: {clip(facts.type_of(record), 60)}, {size}"
 

@@ -55,7 +55,7 @@ def lanes(
             reusable = 0 if segment.disk else segment.granted
             length = max([segment.end, reusable, *(r.offset + r.size for r in records[-1:])])
             if len(records) <= room:
-                drawn = [Box(r.offset, r.size, coloring.of(r), r) for r in records]
+                drawn = [Box(r.offset, r.size, coloring.color_of(r), r) for r in records]
             else:
                 drawn = _together(records, coloring, length, room)
             shown.append(Lane(names[segment.id], segment, length, len(records), tuple(drawn)))
@@ -69,7 +69,8 @@ def _together(
     part = length / parts
     weights: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(parts)]
     for record in records:
-        color, at, end = coloring.of(record), float(record.offset), record.offset + record.size
+        at, end = float(record.offset), record.offset + record.size
+        color = coloring.color_of(record)
         index = int(at / part)
         while index < parts and at < end:
             upto = min(end, (index + 1) * part)

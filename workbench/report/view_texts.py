@@ -67,7 +67,7 @@ REPEATED = "serialized {} ×: put it once"
 """Advice on an object that was serialized several times."""
 
 
-def shown(snapshot: Snapshot) -> Snapshot:
+def without_internal(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot without Workbench's own objects."""
     kept = tuple(record for record in snapshot.objects if not facts.is_internal(record))
     return replace(snapshot, objects=kept)

@@ -154,7 +154,7 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
         worker = processes.pool_worker(pin.client)
         code = place.cut
         if worker is not None and place.cut:
-            code = "" if worker.host else _ended(worker)
+            code = "" if worker.host else _code_to_end(worker)
         yield ReasonText(text, action, code)
     free = reasons.let_go(pin, *asked[:2])
     if not pin.complete and not pin.seen:
@@ -231,11 +231,11 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         name = processes.name(pin.client)
         if worker.host:  # its pid is another machine's, or the cluster manages it
             return f"end {name}, process {worker.pid} on {worker.host}{other}"
-        return f"`{_ended(worker)}` ends {name}, and another takes its place{other}"
+        return f"`{_code_to_end(worker)}` ends {name}, and another takes its place{other}"
     return f"{_at(pin, processes)}: `{place.cut}`{other}"
 
 
-def _ended(worker: WorkerRecord) -> str:
+def _code_to_end(worker: WorkerRecord) -> str:
     return f"import os; os.kill({worker.pid}, 15)"
 
 

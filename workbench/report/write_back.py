@@ -1,6 +1,6 @@
 """Sentences on what a remote cell changed in place: where it is now, and how to get it.
 
-`said` puts the names of the variables into one of the sentences.
+`filled_in` puts the names of the variables into one of the sentences.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _ONE = {"it": "it", "was": "was", "stays": "stays", "unchanged": "is as it was"}
 _SEVERAL = {"it": "them", "was": "were", "stays": "stay", "unchanged": "are as they were"}
 
 
-def said(sentence: str, names: Sequence[str], **more: str) -> str:
+def filled_in(sentence: str, names: Sequence[str], **more: str) -> str:
     """Fill the sentence with these variables; ``more`` fills its other places."""
     what = joined(names) if len(names) <= MOST_NAMES else listed(names, MOST_NAMES)
     words = _ONE if len(names) == 1 else _SEVERAL

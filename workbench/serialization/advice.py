@@ -55,7 +55,7 @@ def advise(
     for adviser in ADVISERS:
         try:
             for idea in adviser(value, expression):
-                if (left := allowance.left) > 0:
+                if (left := allowance.seconds_left) > 0:
                     texts.append(_tried(idea, total, reducers, measure, min(left, MOST_TRYING)))
         except Exception:  # this form can't be made from the value
             continue

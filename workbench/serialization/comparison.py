@@ -208,7 +208,7 @@ class ChangeCheck:
         buffers = [*map(as_bytes, again.buffers)]
         found = compare(value, Contents(None, buffers, stream), reducers, seconds)
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
-            self._rebuilt = _Rebuilt.of(stream, buffers, contents)
+            self._rebuilt = _Rebuilt.locate(stream, buffers, contents)
         return found
 
 
@@ -236,7 +236,7 @@ class _Rebuilt(NamedTuple):
     places: list[tuple[int, int, int]]  # number of the stored buffer, start, end
 
     @classmethod
-    def of(cls, stream: memoryview, buffers: list[Array], stored: Contents) -> _Rebuilt | None:
+    def locate(cls, stream: memoryview, buffers: list[Array], stored: Contents) -> _Rebuilt | None:
         """Return None if some buffer has bytes of its own."""
         places = []
         for buffer in buffers:

@@ -213,7 +213,7 @@ def _counted(
     allowance, large = Allowance(seconds), dict[int, list[int]]()
     best: tuple[MeasuringPickler, Tally] | None = None
     for sample in SAMPLES:
-        left = allowance.left
+        left = allowance.seconds_left
         if best is None:
             left = 2 * seconds  # the first sample is small, and an unfinished one is all there is
         elif best[0].looked_at * GROWTH > most or left <= 0:
@@ -291,7 +291,7 @@ class _Account:
 
     def _measured(self, tally: Tally) -> float | None:
         """Return the seconds to pickle it alone, scaled up if it is a sample; None if unknown."""
-        left = min(self._for_parts.left, self._spend.part)
+        left = min(self._for_parts.seconds_left, self._spend.part)
         if left <= 0:
             return None
         some = tally.objects[:: len(tally.objects) // MOST_ALONE or 1]
@@ -345,7 +345,7 @@ class _Account:
         if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # by bytes: time may be chance
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
-        left = self._for_advice.left
+        left = self._for_advice.seconds_left
         if left > 0 and not tally.is_inner:
             value, total = tally.objects[0], self._total
             advice = advise(value, path.expression, total, self._reducers, self._measure, left)

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench.errors import TaskError
-from workbench.errors.exception_state import ExceptionState, bare, fill, notes_of, state_of
+from workbench.errors.exception_state import (
+    ExceptionState,
+    bare,
+    exception_state_of,
+    fill,
+    notes_of,
+)
 from workbench.errors.remote_frames import Frame
 from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.pickler import Pickler
@@ -61,7 +67,7 @@ class _Packing:
         return bare, (kind, state.group), state._replace(group=None), None, None, fill
 
     def _state(self, error: BaseException) -> ExceptionState:
-        return state_of(error, self._frames_of(error.__traceback__))
+        return exception_state_of(error, self._frames_of(error.__traceback__))
 
     def by_parts(self, error: BaseException) -> tuple[bytes, list[str]]:
         for each, path in _linked(error):

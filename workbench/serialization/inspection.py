@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.expressions import said, type_of
+from workbench.expressions import error_line, type_of
 from workbench.format import human_count
 from workbench.report.markup import Rich, Table, code, page
 from workbench.serialization import interchange
@@ -190,14 +190,14 @@ def inspect(
                 try_pickling(value, reducers)
         except Exception as error:
             where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
-            inspector.failures.append(Failure(root, type_of(value), said(error), where))
+            inspector.failures.append(Failure(root, type_of(value), error_line(error), where))
     except EndlessError as error:
         inspector.failures.append(_endless(error, reducers))
     except TooDeepError as error:
         # Python 3.13's C pickler recurses deeper than this tracer, and than a small stack allows.
         tries = inspector.has_large_stack and not inspector.failures
         if not (tries and is_picklable(value, reducers)):
-            inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
+            inspector.failures.append(Failure(root, type_of(value), error_line(error), FLATTEN))
     failures = list(dict.fromkeys(inspector.failures))
     if rebuild and not failures:
         try:
@@ -205,7 +205,7 @@ def inspect(
         except NotTriedError as reason:
             not_tried = str(reason)
         except (RecursionError, pickle.PicklingError) as error:  # C code recurses less deeply
-            failures.append(Failure(root, type_of(value), said(error), FLATTEN))
+            failures.append(Failure(root, type_of(value), error_line(error), FLATTEN))
     found = Inspection(not failures, tuple(failures))
     found.name, found.only_first = root, most if ended_early else 0
     found.not_tried = not_tried
@@ -285,7 +285,7 @@ class _Inspector(TracingPickler):
         if member is not None and path.endswith(".value"):  # it is in the member's class, too
             twin = f"{path.removesuffix('.value')}.__class__.{member.name}.value"
             self.failures = [f for f in self.failures if f.path != twin]
-        self.failures.append(Failure(path, type_of(part), said(error), advice))
+        self.failures.append(Failure(path, type_of(part), error_line(error), advice))
         return True
 
     def _instead(self) -> str:
@@ -375,7 +375,8 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     names = " or ".join(parts) if len(parts) < 4 else "Something"
     if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
         is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
-        return f"{names} can't be serialized: {said(error)}" + (f". {FLATTEN}" if is_deep else "")
+        advice = f". {FLATTEN}" if is_deep else ""
+        return f"{names} can't be serialized: {error_line(error)}{advice}"
     first = failures[0].path
     if len(failures) == 1 and first in parts:
         head = f"{first} can't be serialized."

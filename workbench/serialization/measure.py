@@ -112,7 +112,7 @@ class Allowance:
         self._by_clock = time.perf_counter() + PATIENCE * seconds
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left; 0 or less once it is used up."""
         return min(self._of_thread - time.thread_time(), self._by_clock - time.perf_counter())
 
@@ -124,7 +124,7 @@ class _Stopwatch(ByteCounter):
 
     def write(self, data: Any, /) -> None:
         super().write(data)
-        if self._allowance.left < 0:
+        if self._allowance.seconds_left < 0:
             raise OutOfTimeError(Figures(0.0, self.inband, self.outband, self.buffers))
 
 
@@ -376,7 +376,7 @@ class MeasuringPickler(TracingPickler):
                 above.merge(tally)
 
     def _check_time(self) -> None:
-        if self._left < 0 or self._allowance.left < 0:
+        if self._left < 0 or self._allowance.seconds_left < 0:
             raise TooManyObjectsError
 
     def _begun(self, step: Step, obj: Any) -> Tally:

@@ -30,7 +30,7 @@ from workbench.serialization.object_state import (
     is_same,
     is_same_maker,
     leaves,
-    state_of,
+    object_state_of,
     travels_by_value,
 )
 from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
@@ -187,7 +187,7 @@ class MutationTracker:
 
     def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
         """Return an object's state; ``before`` itself if the leaves are the same."""
-        state = state_of(obj, self._reducers)
+        state = object_state_of(obj, self._reducers)
         named = leaves(state)
         if before is not None and is_same(before.leaves, named):
             return before
@@ -216,10 +216,10 @@ class MutationTracker:
             obj = self._objects[number]
             try:
                 digest.check()
-                state = state_of(obj, self._reducers)
+                state = object_state_of(obj, self._reducers)
                 pickler.root = obj if state.kind == WHOLE else None
                 pickler.met = set()
-                taken = digest.of(pickler, (state.parts, state.maker))
+                taken = digest.digest_of(pickler, (state.parts, state.maker))
                 parts = each.parts | pickler.met
                 seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
             except _TimeIsUpError:
@@ -261,7 +261,7 @@ class MutationTracker:
         names += self._through(edges, changed | set(rebound))
         return Difference(
             {
-                **{n: state_of(self._objects[n], self._reducers) for n in changed - anew},
+                **{n: object_state_of(self._objects[n], self._reducers) for n in changed - anew},
                 **{n: ReducedState("bindings", bound) for n, bound in rebound.items()},
             },
             {n: self._values[n] for n, roots in self._roots.items() if roots & anew},
@@ -349,7 +349,7 @@ class _StateDigest:
         if time.thread_time() > self._until:
             raise _TimeIsUpError
 
-    def of(self, pickler: Pickler, value: Any) -> bytes:
+    def digest_of(self, pickler: Pickler, value: Any) -> bytes:
         """Return the digest of a value. Clears the pickler's memo first."""
         self._hash.reset()
         pickler.clear_memo()

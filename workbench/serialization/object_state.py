@@ -1,7 +1,7 @@
 """Takes the state of one object, apart from the state of its parts, and restores it.
 
-`state_of` an object here, sent and given to `restore` there, makes that object the same, for all
-who refer to it. Knows nothing of who compares, sends and decides: see `mutations`.
+`object_state_of` an object here, sent and given to `restore` there, makes that object the same,
+for all who refer to it. Knows nothing of who compares, sends and decides: see `mutations`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _rebinds(code: types.CodeType) -> bool:
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 
 
-def state_of(value: Any, reducers: Reducers) -> ReducedState:
+def object_state_of(value: Any, reducers: Reducers) -> ReducedState:
     """Return the state of a value. Calls the user's pickling code, and passes its errors on.
 
     Instances of types in ``reducers`` are taken whole.

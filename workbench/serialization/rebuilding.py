@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from workbench.errors import SerializationError
-from workbench.expressions import said, short
+from workbench.expressions import error_line, short
 from workbench.serialization.safe_load import NotBuilt, stand_in
 
 MOST_BYTES = 32 << 20
@@ -46,7 +46,7 @@ def cannot_rebuild(
     path = where(stream, buffers, name if isinstance(name, str) else name())
     if len(path) > LONGEST_PATH:
         path = f"{path[: LONGEST_PATH // 2]} … {path[-LONGEST_PATH // 2 :]}"
-    why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."
+    why = str(error) if isinstance(error, SerializationError) else f"{error_line(error)}."
     advice = ""
     if isinstance(error, ModuleNotFoundError):
         advice = (

@@ -87,7 +87,8 @@ class Registry:
     """Serializers of one process in one session, by exact class.
 
     Threads: any thread may call any method. Registrations from elsewhere are loaded by the next
-    thread that serializes, since that imports and runs user code; `tell` never waits for it.
+    thread that serializes, since that imports and runs user code; `queue_registration` never
+    waits for it.
     """
 
     def __init__(self, load: Callable[[bytes], Custom]) -> None:
@@ -121,7 +122,7 @@ class Registry:
 
     # -- registered elsewhere -----------------------------------------------------------------
 
-    def tell(self, number: int, payload: bytes) -> None:
+    def queue_registration(self, number: int, payload: bytes) -> None:
         """Queue a registration of another process; an empty payload revokes it."""
         self._news.append((number, payload))
 

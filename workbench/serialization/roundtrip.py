@@ -15,7 +15,7 @@ import sys
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.expressions import said
+from workbench.expressions import error_line
 from workbench.serialization.arrays import REDUCERS, Array, Reducers, out_of_band
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
@@ -161,7 +161,7 @@ def _answer() -> None:
     except Exception as error:
         kind = next(known for known in _KINDS if isinstance(error, known))
         stopped = stopped_unpickler(stream, buffers)
-        outcome = _Outcome(kind, said(error), stopped.position if stopped else None)
+        outcome = _Outcome(kind, error_line(error), stopped.position if stopped else None)
     os.write(out, pickle.dumps(outcome))
     os._exit(0)  # don't wait for anything it started
 

@@ -1,7 +1,7 @@
 """Feeds live views of one session: the world once, then differences, while anybody looks.
 
 One thread per session, which asks for changes at most four times a second, and spends at most
-1/30 of the time on them. `world`, `shown` and `nudge` are called in other
+1/30 of the time on them. `world`, `set_shown` and `nudge` are called in other
 threads: the kernel's main one, or a subshell's.
 """
 
@@ -65,7 +65,7 @@ BINS = 128
 
 
 class Audience(Protocol):
-    def tell(self, message: Message) -> None:
+    def send_message(self, message: Message) -> None:
         """Send this to all pages that show the view."""
         ...
 
@@ -108,7 +108,7 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        return self.engine.ended is not None
+        return self.engine.end_reason is not None
 
     # -- in any thread -----------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Feed:
                 "seq": self.seq,
                 "now": time.time(),
                 **to_builtins(known),
-                "ended": self.engine.ended,
+                "ended": self.engine.end_reason,
                 "objects": {row.id: to_builtins(row) for row in self._rows.values()},
                 "timeline": list(self._timeline),
             }
@@ -142,13 +142,13 @@ class Feed:
         """Include what this process has done so far: a cell that deletes a variable may show a
         view in the next line."""
         until = time.monotonic() + self.timing.looked
-        if not self._have_looked_here():
+        if not self._refresh_here():
             for _ in range(2):
-                self._settle()
-                self._have_looked(until)
-            self._have_looked_here()  # the thread may have ended meanwhile: there is no page
+                self._wait_for_session()
+                self._wait_for_refresh(until)
+            self._refresh_here()  # the thread may have ended meanwhile: there is no page
 
-    def _have_looked_here(self) -> bool:
+    def _refresh_here(self) -> bool:
         """Look in this thread; False if the feed's thread does that."""
         with self._lock:
             if self._thread is not None or self.is_over:
@@ -157,7 +157,7 @@ class Feed:
             # Twice: the first answer may include only half of what was done.
             for _ in range(2):
                 self._take_in(0.0)  # asks anew
-                self._settle()
+                self._wait_for_session()
                 self._changes.hurry()
                 self._take_in(0.0)
             if self._difference():
@@ -169,7 +169,7 @@ class Feed:
         """True if a look that `catch_up` waited for is still missing."""
         return self._thread is not None and self._looks < self._awaited
 
-    def _have_looked(self, until: float) -> None:
+    def _wait_for_refresh(self, until: float) -> None:
         """Wait until the thread has looked once more from now on, or until that time."""
         with self._looked:
             looks = self._awaited = self._looks + 2  # the present look began before
@@ -180,11 +180,11 @@ class Feed:
                 self._hurry.set()
                 self._looked.wait(self.timing.pace)
 
-    def _settle(self) -> None:
+    def _wait_for_session(self) -> None:
         with contextlib.suppress(WorkbenchError):  # the session ended, or doesn't answer
             self.engine.ask(CaughtUp())
 
-    def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
+    def set_shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
         """Note that a page shows this view, and knows all up to difference ``seq``; or no longer.
 
         Returns whether the page showed it before.
@@ -194,12 +194,12 @@ class Feed:
             heard = max(self._audience.values(), default=0.0)
             if on:
                 if not before and seq not in (-1, self.seq):
-                    view.tell(self.world())
+                    view.send_message(self.world())
                 self._audience[view, page] = time.monotonic()
             else:
                 self._audience.pop((view, page), None)
             if self.is_over:
-                self._tell(self._difference())  # the end, if nobody has looked since
+                self._broadcast(self._difference())  # the end, if nobody has looked since
             elif on and self._thread is None:
                 self._stay()
                 self._thread = threading.Thread(
@@ -219,7 +219,7 @@ class Feed:
         if self._thread is not None:
             self._changes.interrupt()
 
-    def look(self) -> None:
+    def refresh_now(self) -> None:
         """Look at once, after a button's action. Any thread; doesn't wait."""
         if self._thread is not None:
             self._changes.hurry()
@@ -254,7 +254,7 @@ class Feed:
         self._take_in()
         began, cpu = time.monotonic(), time.thread_time()
         with self._lock:
-            self._tell(self._difference())
+            self._broadcast(self._difference())
             is_over = not self._audience or self.is_over
             if is_over:
                 self._leave()
@@ -400,7 +400,7 @@ class Feed:
             processes,
             owners,
             self.engine.can,
-            ended=self.engine.ended,
+            ended=self.engine.end_reason,
             speed=self._speed,
             bins={id: parts for id, parts in bins.items() if any(parts)},
             rest=[Rest(*kind) for kind in self._mirror.kinds()],
@@ -417,12 +417,12 @@ class Feed:
             self._hues[by] = hues(sizes, self._hues.get(by, {}))
         return dict(self._hues)
 
-    def _tell(self, diff: Message) -> None:
+    def _broadcast(self, diff: Message) -> None:
         if diff:
             self.seq += 1
             message = {"kind": "diff", "seq": self.seq, "now": time.time(), **diff}
             for view in dict.fromkeys(view for view, _ in self._audience):
-                view.tell(message)
+                view.send_message(message)
 
 
 def feed_of(of: Any = None) -> Feed:

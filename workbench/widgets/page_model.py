@@ -27,7 +27,7 @@ class PageModel(anywidget.AnyWidget):
             change["new"].handle_msg = self._handle_msg
             _let_front_end_choose(change["new"])
 
-    def tell(self, message: Message) -> None:
+    def send_message(self, message: Message) -> None:
         """Send a message to all pages that have the model. Any thread.
 
         Parameters
@@ -41,9 +41,9 @@ class PageModel(anywidget.AnyWidget):
         with contextlib.suppress(Exception):  # the front end may be gone
             self.send(message)
         _let_front_end_choose(comm)
-        self._told(message)
+        self._on_sent(message)
 
-    def _told(self, message: Message) -> None:
+    def _on_sent(self, message: Message) -> None:
         """Hook that runs after a message was sent."""
 
 

@@ -83,23 +83,23 @@ class LiveView(PageModel):
         match request.get("do"):
             case "shown":
                 on, page = bool(request.get("on")), request.get("page", "")
-                before = self.feed.shown(self, on, page, request.get("seq", -1))
+                before = self.feed.set_shown(self, on, page, request.get("seq", -1))
                 if before and (not on or (request.get("idle") and time.monotonic() > self._due)):
                     self._renew()
             case "resync":
-                self.tell(self.feed.world())
+                self.send_message(self.feed.world())
             case action if action in actions.ACTIONS:
-                self.tell({"kind": "noted", "number": request.get("number")})
+                self.send_message({"kind": "noted", "number": request.get("number")})
                 _in_a_thread(self._perform, request)
             case _:
                 pass
 
     def _perform(self, request: Message) -> None:
         answer = actions.perform(self.feed.engine, request)
-        self.tell({"kind": "answer", "number": request.get("number"), **answer})
-        self.feed.look()
+        self.send_message({"kind": "answer", "number": request.get("number"), **answer})
+        self.feed.refresh_now()
 
-    def _told(self, message: Message) -> None:
+    def _on_sent(self, message: Message) -> None:
         if message.get("ended"):
             self._renew()
 

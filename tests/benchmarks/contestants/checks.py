@@ -62,5 +62,5 @@ def _check(bindings: Bindings, variables: dict[str, Any]) -> None:
     found = Freshness(bindings, api.engine())
     for name, value in variables.items():
         found.ref(name, value)
-    if found.notes or any(map(found.would, variables)):
+    if found.notes or any(map(found.preview_advice, variables)):
         raise RuntimeError("something is said to have changed")

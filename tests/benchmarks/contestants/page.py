@@ -84,18 +84,18 @@ many = [wb.put(np.ones(2_500)) for _ in range({MANY})]"""
 
 CHANGES = """\
 feed = context.companion(Feed)
-ends, sizes, tell = [time.thread_time()], [], feed._tell
+ends, sizes, tell = [time.thread_time()], [], feed._broadcast
 
 def timed(diff):
     tell(diff)
     ends.append(time.thread_time())
     sizes.append(len(json.dumps(diff)))
 
-feed._tell = timed
+feed._broadcast = timed
 for _ in range(8):
     many[:100] = [wb.put(np.ones(2_500)) for _ in range(100)]
     pause(1)
-feed._tell = tell
+feed._broadcast = tell
 costs = [after - before for before, after in zip(ends[1:], ends[2:])]
 print(json.dumps({"costs": costs, "sizes": sizes}))"""
 

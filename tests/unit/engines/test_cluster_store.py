@@ -27,7 +27,7 @@ class System:
     can = None
     session = "session~1"
     blocks = False
-    ended = None
+    end_reason = None
 
     def __init__(self) -> None:
         self.may_read = threading.Event()

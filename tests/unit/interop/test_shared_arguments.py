@@ -26,7 +26,7 @@ from workbench.serialization.comparison import ChangeCheck, Comparison
 class Store(Answering):
     """As much of an engine as it needs. What it has stands in no segment."""
 
-    ended = None
+    end_reason = None
 
     def __init__(self) -> None:
         self._stored: dict[int, tuple[bytes, Any]] = {}

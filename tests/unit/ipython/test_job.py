@@ -57,9 +57,9 @@ def job_of(size: int = 1, engine: Engine | None = None) -> tuple[Job, list[Futur
     engine = engine or Engine()
     job = Job(cast(Any, engine), "cell 5", size, 1)
     for id in range(1, size + 1):
-        job.holds(cast(Any, Ref(id)))
+        job.add_task(cast(Any, Ref(id)))
     job.follow()
-    job.begins(2)
+    job.on_started(2)
     return job, [engine.futures[id] for id in range(1, size + 1)]
 
 
@@ -102,7 +102,7 @@ def test_one_that_is_collected_before_all_of_it_is_submitted_ends(
     if is_over:
         engine.future(refs[0]).set_result(Ran(1.0, 0))
     assert not job.is_over
-    job.completes(1 + rest, {}, cast(Any, refs[1:]))
+    job.add_remaining_tasks(1 + rest, {}, cast(Any, refs[1:]))
     if not follows_first:
         job.follow()
     for ref in refs[is_over:]:
@@ -167,7 +167,7 @@ def test_its_text_is_kept_by_the_session_and_tells_how_far_it_is() -> None:
     engine.shown = tuple(Output(1, kind, text.encode()) for kind, text in prints)
     job = Job(cast(Any, engine), "cell 5", 1, 1)
     for output in engine.shown:
-        job.shows(output)
+        job.on_output(output)
     assert job.output() == "a  40%|████ | 2/5b\n"
     assert job.status.share == 0.4
 
@@ -184,7 +184,7 @@ def ended_with(causes: dict[str, list[BaseException | None]], size: int = 1) -> 
             else:
                 engine.future(ref).set_exception(error)
         outputs[name] = refs if size > 1 else refs[0]
-    job.makes(cast(Any, outputs))
+    job.set_outputs(cast(Any, outputs))
     job.kept = outputs  # type: ignore[attr-defined]  # a variable would
     for future in done:
         future.set_result(Ran(1.0, 0))

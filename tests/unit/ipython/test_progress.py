@@ -33,14 +33,14 @@ def test_a_look_that_is_late_shows_nothing() -> None:
     asks, may_answer = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
 
-    def tell(seconds: float) -> str:
+    def text_at(seconds: float) -> str:
         threads.append(threading.current_thread())
         asks.set()
         may_answer.wait(TIMEOUT)
         return "busy"
 
     page = Page()
-    with progress(cast(Router, page), tell, after=0.0):
+    with progress(cast(Router, page), text_at, after=0.0):
         assert asks.wait(TIMEOUT)
     may_answer.set()
     threads[0].join(TIMEOUT)

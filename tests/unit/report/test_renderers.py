@@ -106,7 +106,7 @@ def a_document(now: Snapshot, held: Held) -> Told:
 class Source(Answering):
     """As much of an engine as a card asks."""
 
-    session, ended = "first-steps~1a2b", None
+    session, end_reason = "first-steps~1a2b", None
 
     def __init__(self, now: Snapshot) -> None:
         self._now = now

@@ -17,7 +17,7 @@ from tests.patience import THOROUGH
 from tests.unit.serialization.samples import Holder
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import Difference, MutationTracker
-from workbench.serialization.object_state import ReducedState, can_restore, restore, state_of
+from workbench.serialization.object_state import ReducedState, can_restore, object_state_of, restore
 from workbench.serialization.packing import pack
 
 HERE = Where()
@@ -67,7 +67,7 @@ class Elsewhere:
         for number, new in states.items():
             own = self._own[number]
             assert can_restore(own, new)
-            old = state_of(own, {}) if new.kind != "bindings" else ReducedState(new.kind, {})
+            old = object_state_of(own, {}) if new.kind != "bindings" else ReducedState(new.kind, {})
             restore(own, new, old)
         return anew  # type: ignore[no-any-return]
 

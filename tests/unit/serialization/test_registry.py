@@ -52,23 +52,23 @@ def test_one_number_a_class(registry: Registry) -> None:
 
 
 def test_what_others_say_is_loaded_when_somebody_serializes(registry: Registry) -> None:
-    registry.tell(7, b"thing")
-    registry.tell(8, b"other")
+    registry.queue_registration(7, b"thing")
+    registry.queue_registration(8, b"other")
     assert registry.reducers() == {Thing: THING, Other: KNOWN[b"other"]}
-    registry.tell(7, b"again")
+    registry.queue_registration(7, b"again")
     assert registry.reducers()[Thing] is KNOWN[b"again"]
-    registry.tell(7, b"other")  # the number means another class now
+    registry.queue_registration(7, b"other")  # the number means another class now
     assert registry.reducers() == {Other: KNOWN[b"other"]}
     for number in (7, 8, 9):
-        registry.tell(number, b"")
+        registry.queue_registration(number, b"")
     assert registry.reducers() == {}
 
 
 def test_of_two_for_one_class_the_later_counts_and_the_other_stays(registry: Registry) -> None:
-    registry.tell(7, b"thing")
-    registry.tell(8, b"again")
+    registry.queue_registration(7, b"thing")
+    registry.queue_registration(8, b"again")
     assert registry.reducers()[Thing] is KNOWN[b"again"]
-    registry.tell(8, b"")
+    registry.queue_registration(8, b"")
     assert registry.reducers()[Thing] is THING
     registry.add(KNOWN[b"again"], itertools.count(9).__next__)
     assert registry.reducers()[Thing] is KNOWN[b"again"]
@@ -86,12 +86,12 @@ def test_nobody_serializes_without_what_is_being_loaded() -> None:
         return KNOWN[payload]
 
     registry = Registry(slowly)
-    registry.tell(7, b"thing")
+    registry.queue_registration(7, b"thing")
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(registry.reducers)
         assert entered.wait(TIMEOUT)
         second = threads.submit(registry.reducers)
-        registry.tell(7, b"other")  # never waits
+        registry.queue_registration(7, b"other")  # never waits
         go_on.set()
         assert first.result(TIMEOUT) == second.result(TIMEOUT) == {Other: KNOWN[b"other"]}
 
@@ -105,18 +105,18 @@ def test_what_ctrl_c_ends_is_loaded_later() -> None:
         return KNOWN[payload]
 
     registry = Registry(load_at_second_try)
-    registry.tell(7, b"thing")
+    registry.queue_registration(7, b"thing")
     with pytest.raises(KeyboardInterrupt):
         registry.reducers()
     assert registry.reducers() == {Thing: THING}
 
 
 def test_what_cannot_be_loaded_is_remembered(registry: Registry) -> None:
-    registry.tell(7, b"elsewhere")
-    registry.tell(8, b"thing")
+    registry.queue_registration(7, b"elsewhere")
+    registry.queue_registration(8, b"thing")
     assert registry.reducers() == {Thing: THING}
     assert [*registry.broken.values()] == ["no module elsewhere"]
-    registry.tell(7, b"other")
+    registry.queue_registration(7, b"other")
     assert Other in registry.reducers()
     assert not registry.broken
 

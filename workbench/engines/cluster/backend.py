@@ -267,7 +267,7 @@ class Backend(Protocol):
         """What the system tells of itself, soon."""
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         """Why the session is over for this process; None while it isn't."""
 
     def close(self, goodbye: bool) -> None:

@@ -118,8 +118,8 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         return found
 
     def snapshot(self) -> Snapshot:
-        if self.ended is not None:
-            raise SessionError(self.ended)
+        if self.end_reason is not None:
+            raise SessionError(self.end_reason)
         told, seen = self.backend.parts(), self._seen()
         held = {entry.id: entry for entry in self.entries.all()}
         kept = {id: KnownObject(id, None, READY) for id in seen.objects.keys() - held.keys()}
@@ -170,7 +170,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
         entry = self.entries.get(id)
-        if entry is None or self.ended is not None:
+        if entry is None or self.end_reason is not None:
             return None
         try:
             record = self._record(entry, self._seen())
@@ -205,7 +205,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def changes(self) -> PolledChanges:
         """The session, followed."""
-        return PolledChanges(self.snapshot, lambda: self.ended is not None)
+        return PolledChanges(self.snapshot, lambda: self.end_reason is not None)
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array shows."""
@@ -350,7 +350,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         if self._closed:
             return
         self._closed = True
-        if goodbye and self.ended is None and len(self.backend.ask("drivers")) < 2:
+        if goodbye and self.end_reason is None and len(self.backend.ask("drivers")) < 2:
             self.end_jobs()  # with the session
         try:
             self.backend.close(goodbye)
@@ -362,7 +362,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     def abandon(self) -> None:
         self._closed = True
         self.prints.abandon()
-        self.entries.ended = "The session is the parent process's."
+        self.entries.end_reason = "The session is the parent process's."
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:

@@ -112,7 +112,7 @@ class Entries:
         self._dropped: deque[HeldEntry] = deque()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.ended: str | None = None
+        self.end_reason: str | None = None
         self._failures = 0  # objects that settled so, or were freed
 
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
@@ -197,7 +197,7 @@ class Entries:
         for ref in refs:
             entry = self.of(ref)
             with self.lock:
-                is_over = entry.is_over or self.ended is not None
+                is_over = entry.is_over or self.end_reason is not None
                 if not is_over:
                     entry.listeners.append(listener)
             if is_over:
@@ -237,8 +237,8 @@ class Entries:
             while True:
                 if done():
                     return True
-                if self.ended is not None:
-                    raise SessionError(self.ended)
+                if self.end_reason is not None:
+                    raise SessionError(self.end_reason)
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
@@ -247,7 +247,7 @@ class Entries:
     def end(self, reason: str) -> None:
         """Nothing pending will ever come."""
         with self.lock:
-            self.ended = reason
+            self.end_reason = reason
             waiting = [(e.id, e.listeners) for e in self.all()]
             self.changed.notify_all()
         for id, listeners in waiting:
@@ -275,7 +275,7 @@ class ArrivalQueue(Arrivals):
             self._entries.changed.notify_all()
 
     def _wait(self, timeout: float | None) -> None:
-        self._wait_for(lambda: bool(self._came), timeout, lambda: list(self._pending.values()))
+        self._wait_for(lambda: bool(self._ready), timeout, lambda: list(self._pending.values()))
 
 
 class NativeLending:

@@ -58,13 +58,13 @@ class ClusterProcess(Answering):
         self.listener = self.prints.listener(logs)
 
     @property
-    def ended(self) -> str | None:
-        return self.entries.ended or self.backend.ended
+    def end_reason(self) -> str | None:
+        return self.entries.end_reason or self.backend.end_reason
 
     def check_open(self) -> None:
         """SessionError if the session is over."""
-        if self.ended is not None:
-            raise SessionError(self.ended)
+        if self.end_reason is not None:
+            raise SessionError(self.end_reason)
 
     def place(self) -> tuple[int, int]:
         """Where what a task shows goes that is submitted now: whose screen, under which cell."""

@@ -239,7 +239,7 @@ class ClusterStore(ClusterProcess):
 
     def state(self, ref: ObjectRef) -> str:
         entry = self.entries.get(ref.id)
-        if entry is None or (self.entries.ended is not None and not entry.is_over):
+        if entry is None or (self.entries.end_reason is not None and not entry.is_over):
             return "session over"
         return {FREED: FAILED}.get(entry.state, entry.state)
 

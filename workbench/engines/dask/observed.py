@@ -46,7 +46,7 @@ class Dask(Observer):
         self.session = client.scheduler.address
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         if self._client.status in ("closing", "closed"):
             return "The client of the Dask cluster is closed."
         return None

@@ -48,7 +48,7 @@ class DaskBackend:
 
     @property
     def workers(self) -> int:
-        return sum(self.link.client.nthreads().values()) if self.ended is None else 0
+        return sum(self.link.client.nthreads().values()) if self.end_reason is None else 0
 
     def tell(self, question: str, *args: Any) -> None:
         with suppress(errors.SessionError):
@@ -111,7 +111,8 @@ class DaskBackend:
             gathered = self.link.client.gather(futures) if absent else []
         except Exception as error:
             gone = [h for h in absent.values() if h.future.status in ("cancelled", "lost")]
-            raise lost(gone[0].key) if gone and not self.ended else self._failed(error) from error
+            is_lost = gone and not self.end_reason
+            raise lost(gone[0].key) if is_lost else self._failed(error) from error
         for hold, values in zip(absent.values(), gathered, strict=True):
             hold.found = values
 
@@ -253,15 +254,15 @@ class DaskBackend:
         return found
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         return self.link.why
 
     def _failed(self, error: Exception) -> errors.WorkbenchError:
         """What a call of Dask's raised, as one of ours."""
         if isinstance(error, errors.WorkbenchError):
             return error
-        if self.ended is not None:
-            return errors.SessionError(self.ended)
+        if self.end_reason is not None:
+            return errors.SessionError(self.end_reason)
         return errors.WorkerCrashedError(f"Dask says: {type(error).__name__}: {error}")
 
     def close(self, goodbye: bool) -> None:

@@ -56,7 +56,7 @@ class Ray(Observer):
         self._workers: dict[str, int] = {}  # Ray's ids → number
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         if self._ray.is_initialized() and self._context.get_job_id() == self._job:
             return None
         return "This process has left the Ray cluster."

@@ -305,7 +305,7 @@ class RayBackend:
 
     def _hear(self, sink: Sink) -> None:
         number = 0
-        while self.ended is None:
+        while self.end_reason is None:
             behind = len(self._behind)
             try:
                 if not self.busy.is_set():
@@ -317,11 +317,11 @@ class RayBackend:
             except SessionError:
                 return
             except Exception as error:
-                if self.ended is None:  # or its end is what that is about
+                if self.end_reason is None:  # or its end is what that is about
                     self._over = f"The session is over for this process: {first_line(error)}"
                 return
             number += 1
-            if batch and self.ended is None:
+            if batch and self.end_reason is None:
                 sink(batch_of(batch))
             for tell in self._behind[:behind]:
                 tell()
@@ -334,7 +334,7 @@ class RayBackend:
         return ClusterParts(self.ask("workers"), None if store is None else int(store), int(free))
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         if self._over is None and not ray.is_initialized():
             self._over = "This process has left the Ray cluster."
         return self._over

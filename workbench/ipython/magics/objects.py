@@ -59,7 +59,7 @@ class KeepingMagics(NotebookMagics):
     def _why(self, what: Meant, deep: bool, label: str) -> Why:
         engine, bindings = api.engine(), self._notebook.bindings
         ref = engine.ask(Lookup(what)) if isinstance(what, str) else what
-        if ref is None or not bindings.of(ref):
+        if ref is None or not bindings.bindings_of(ref):
             del ref  # this ref would show up as a reason
             return _why(what, deep, label)
         with compared(bindings, engine, ref):

@@ -181,7 +181,7 @@ class RemoteMagics(NotebookMagics):
             self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
             raise
         outputs = outputs_of(request.outputs, results, request.items is not None)
-        job.makes(outputs)
+        job.set_outputs(outputs)
         variables = self._notebook.variables
         if not wait or request.items is not None:
             there = {name: variables[name] for name in outputs if name in variables}
@@ -268,7 +268,7 @@ class RemoteMagics(NotebookMagics):
                 else:
                     submitted = engine.submit(RUN_CELL, call)
                 refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
-                job.holds(refs[0])
+                job.add_task(refs[0])
             group = group or refs[0].id
             yield refs
 

@@ -93,9 +93,9 @@ class SessionMagics(NotebookMagics):
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 acting_on(api.engine(), "keep").keep(config.load(settings).linger)
-                self._tell()
+                self._print_users()
             case "start" if api.is_initialized() and settings == context.companion(_Start).settings:
-                self._tell()  # the cell was run again
+                self._print_users()  # the cell was run again
             case "start":
                 self._start(settings)
             case "stop":
@@ -133,7 +133,7 @@ class SessionMagics(NotebookMagics):
             print(each.message)
 
     @staticmethod
-    def _tell() -> None:
+    def _print_users() -> None:
         now = api.engine().ask(Summary())
         print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
 

@@ -183,11 +183,11 @@ class StoringMagics(NotebookMagics):
             several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
             refs.update(several or {name: ref})
         waiting = Waiting(engine, refs, " ".join(found))
-        with progress(self._notebook.router, waiting.tell) as end:
+        with progress(self._notebook.router, waiting.waiting_line) as end:
             if args.timeout is not None:
                 waiting.wait(args.timeout)
             values = iter(engine.get(list(refs.values()), None, copy))
-            end(waiting.ended(), only_instead=True)
+            end(waiting.arrived_line(), only_instead=True)
         for name, ref in found.items():
             target = args.target or name
             if _is_list(ref):
@@ -271,11 +271,11 @@ class StoringMagics(NotebookMagics):
         shown = display(cost, display_id=True)
         about = human_seconds(cost.seconds or 0.0)
 
-        def tell(seconds: float) -> str:
+        def text_at(seconds: float) -> str:
             return f"%cost {name}: measuring all of it, {seconds:.0f} s of about {about}"
 
         try:
-            with progress(self._notebook.router, tell):
+            with progress(self._notebook.router, text_at):
                 cost = api.explain_cost(value, name, whole=True)
         except KeyboardInterrupt:
             cost = replaced(cost, estimated=f"{cost.estimated} Stopped before all was measured.")
