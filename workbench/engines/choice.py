@@ -27,9 +27,13 @@ PATIENCE = 10.0
 
 SCHEMES = {
     "ray://": "ray",
-    "tcp://": "dask", "tls://": "dask", "ucx://": "dask", "ws://": "dask", "wss://": "dask",
+    "tcp://": "dask",
+    "tls://": "dask",
+    "ucx://": "dask",
+    "ws://": "dask",
+    "wss://": "dask",
     "inproc://": "dask",
-}  # fmt: skip
+}
 """Whose addresses begin so."""
 
 PACKAGES = {"ray": "ray", "dask": "distributed"}

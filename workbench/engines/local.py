@@ -90,9 +90,12 @@ def _is_over(session: str) -> SessionError:
 
 
 def _driver(
-    sock: socket.socket, session: str, config: Config, namespace: str,
+    sock: socket.socket,
+    session: str,
+    config: Config,
+    namespace: str,
     started: ServerProcess | None = None,
-) -> Driver:  # fmt: skip
+) -> Driver:
     """This process as a driver; ``started`` is the server if it has just been started for it."""
     # Late: while these are imported, numpy among them, the processes of the session come up.
     from workbench.client.base import ClientBase
@@ -100,9 +103,15 @@ def _driver(
     from workbench.engine.presentation import process_label
 
     base = ClientBase(
-        sock, session, linger=config.linger, label=process_label(), threads=config.cpus,
-        debug=config.pickle_debug, huge=config.huge_pages, glance=config.glance,
-    )  # fmt: skip
+        sock,
+        session,
+        linger=config.linger,
+        label=process_label(),
+        threads=config.cpus,
+        debug=config.pickle_debug,
+        huge=config.huge_pages,
+        glance=config.glance,
+    )
     if started is not None:
         base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
         base.arena.welcome(config.memory, config.spill_dir)

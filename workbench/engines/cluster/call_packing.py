@@ -51,9 +51,13 @@ class CallPacker:
         self._process = process
 
     def call(
-        self, sent: Sent | None, args: Any, kwargs: Any, parameters: Callable[[], Sequence[str]],
+        self,
+        sent: Sent | None,
+        args: Any,
+        kwargs: Any,
+        parameters: Callable[[], Sequence[str]],
         keep: bool,
-    ) -> PackedCall:  # fmt: skip
+    ) -> PackedCall:
         """A call; of a method (no ``sent``) without its function. ``keep``: it outlives this
         process."""
         process, stored = self._process, StoredValue(b"")

@@ -106,9 +106,14 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         """Say that this driver is here; from now on what tasks show comes."""
         process = self.backend.process
         self.backend.ask(
-            "join", self.prefix, os.getpid(), process_label(), platform.node(), process,
+            "join",
+            self.prefix,
+            os.getpid(),
+            process_label(),
+            platform.node(),
+            process,
             self._linger,
-        )  # fmt: skip
+        )
         self.backend.listen(self.prefix, self.heard)
 
     # -- what is told of the session: its records, as far as they are known here ------------------
@@ -158,14 +163,22 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             state = "freed"
         kind = "" if entry.task and state in ("pending", "failed") else None
         return ObjectRecord(
-            entry.id, state, known.names, size, where, about,
+            entry.id,
+            state,
+            known.names,
+            size,
+            where,
+            about,
             (self.prefix,) if is_held and not entry.shown else (),
-            (self.prefix,) if entry.shown else None, 0, 0,
+            (self.prefix,) if entry.shown else None,
+            0,
+            0,
             pinned=known.pinned,
             age=time.monotonic() - entry.created if is_held else None,
-            escapes=known.escapes, job=job if waits else "",
+            escapes=known.escapes,
+            job=job if waits else "",
             type=kind if about is None else about.type,
-        )  # fmt: skip
+        )
 
     def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         """One object at a glance; never raises."""
@@ -320,9 +333,14 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         if run is not None and not hosting.actor:
             cpus = 1.0 if (spec := run.spec) is None else spec.cpus / USUAL.cpus
         return Running(
-            hosting.worker, 0 if run is None else run.task, "" if run is None else run.name,
-            hosting.actor, cpus, run is not None and hosting.is_restarted, self.namespace,
-        )  # fmt: skip
+            hosting.worker,
+            0 if run is None else run.task,
+            "" if run is None else run.name,
+            hosting.actor,
+            cpus,
+            run is not None and hosting.is_restarted,
+            self.namespace,
+        )
 
     # -- what this engine has none of ------------------------------------------------------------
 

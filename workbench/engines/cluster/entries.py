@@ -35,9 +35,21 @@ class KnownObject:
     as far as that is known."""
 
     __slots__ = (
-        "about", "actor", "created", "error", "id", "inside", "is_watched", "job", "listeners",
-        "name", "native", "shown", "state", "task",
-    )  # fmt: skip
+        "about",
+        "actor",
+        "created",
+        "error",
+        "id",
+        "inside",
+        "is_watched",
+        "job",
+        "listeners",
+        "name",
+        "native",
+        "shown",
+        "state",
+        "task",
+    )
 
     def __init__(self, id: int, native: Native, state: str) -> None:
         self.id = id

@@ -197,9 +197,12 @@ class Hosting:
     # -- what it is called with ------------------------------------------------------------------
 
     def _prepared(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native],
+        self,
+        head: Head,
+        deps: Sequence[StoredValue],
+        inside: Sequence[Native],
         keep: list[ObjectRef],
-    ) -> tuple[Callable[..., Any], Any, Any]:  # fmt: skip
+    ) -> tuple[Callable[..., Any], Any, Any]:
         keep += self._learn(head.inside, inside)
         for dep in deps:
             if dep.failed:
@@ -304,10 +307,13 @@ class Hosting:
         if head.method == CREATION:
             self._unmade = values
         end = TaskEnd(
-            task, how, self._link.shown(task),
-            tuple(value.failed for value in values), tuple(value.about for value in values),
+            task,
+            how,
+            self._link.shown(task),
+            tuple(value.failed for value in values),
+            tuple(value.about for value in values),
             self.worker,
-        )  # fmt: skip
+        )
         if head.is_own:
             self._link.say(head, ENDED, encode(end))
         self._link.flush()

@@ -99,9 +99,14 @@ class Keeper:
     # -- who is there -------------------------------------------------------------------------
 
     def join(
-        self, audience: int, pid: int, label: str, host: str = "", process: str = "",
+        self,
+        audience: int,
+        pid: int,
+        label: str,
+        host: str = "",
+        process: str = "",
         linger: float = 0.0,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """A driver comes; returns how many others there are. ``process`` is what the system itself
         calls it: see `processes`; ``linger``: seconds the session shall outlive the last one."""
         self.linger = max(self.linger, linger)

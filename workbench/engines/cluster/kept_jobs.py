@@ -74,9 +74,14 @@ class KeptJobs:
         spec, id = head.spec or USUAL, head.job
         if id not in self._jobs:
             self._jobs[id] = ClusterJob(
-                next(self._numbers), id, spec.job, spec.binds, head.audience, spec.size,
+                next(self._numbers),
+                id,
+                spec.job,
+                spec.binds,
+                head.audience,
+                spec.size,
                 {head.audience: head.origin},
-            )  # fmt: skip
+            )
             self._forget_old()
         self._jobs[id].natives[head.task] = ()
         self._job_of[head.task] = id

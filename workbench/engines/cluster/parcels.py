@@ -82,9 +82,14 @@ class Packer:
         else:
             header, buffers = done.header(), tuple(_out_of_band(done))
         about = About(
-            what or describe(value), done.inband, done.outband, len(done.buffers),
-            done.seconds, time.perf_counter() - started, site,
-        )  # fmt: skip
+            what or describe(value),
+            done.inband,
+            done.outband,
+            len(done.buffers),
+            done.seconds,
+            time.perf_counter() - started,
+            site,
+        )
         return StoredValue(header, buffers, inside, natives, about), done
 
     def inline(self, value: Any) -> bytes:

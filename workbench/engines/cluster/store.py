@@ -402,6 +402,13 @@ def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> Workbench
 
 def _copied(about: About, seconds: float) -> About:
     return About(
-        about.type, about.inband, about.outband, about.buffers, about.pickle_seconds,
-        about.copy_seconds + seconds, about.site, about.repeats, about.cold,
-    )  # fmt: skip
+        about.type,
+        about.inband,
+        about.outband,
+        about.buffers,
+        about.pickle_seconds,
+        about.copy_seconds + seconds,
+        about.site,
+        about.repeats,
+        about.cold,
+    )

@@ -86,9 +86,14 @@ class ClusterTasks(ClusterStore):
         return self._submit(call, method, lambda: call.parameters, actor=actor, method=method)
 
     def _submit(
-        self, call: Call[TaskOptions], name: str, parameters: Callable[[], Sequence[str]],
-        sent: Sent | None = None, actor: ObjectRef | None = None, method: str = "",
-    ) -> Submitted:  # fmt: skip
+        self,
+        call: Call[TaskOptions],
+        name: str,
+        parameters: Callable[[], Sequence[str]],
+        sent: Sent | None = None,
+        actor: ObjectRef | None = None,
+        method: str = "",
+    ) -> Submitted:
         args, kwargs, options, _ = call
         given = options.num_returns
         if given == STREAMING:
@@ -100,9 +105,16 @@ class ClusterTasks(ClusterStore):
         packed = self._packing.call(sent, args, kwargs, parameters, keep)
         retries = options.max_retries
         head = self._head(
-            packed, task, options.name or name, returns=returns, method=method, job=job,
-            actor=actor.id if actor is not None else 0, spec=self._spec(options), retries=retries,
-        )  # fmt: skip
+            packed,
+            task,
+            options.name or name,
+            returns=returns,
+            method=method,
+            job=job,
+            actor=actor.id if actor is not None else 0,
+            spec=self._spec(options),
+            retries=retries,
+        )
         native = None if actor is None else self.native(actor)[0]
         launch = Launch(
             head, packed.dep_natives, packed.natives, native, options.num_cpus, options.memory, keep
@@ -130,9 +142,15 @@ class ClusterTasks(ClusterStore):
     def _head(self, packed: PackedCall, task: int, name: str, **more: Any) -> Head:
         audience, origin = self.place()
         return Head(
-            task, name, self.backend.session, audience, origin, *packed[:5], parent=self._task,
+            task,
+            name,
+            self.backend.session,
+            audience,
+            origin,
+            *packed[:5],
+            parent=self._task,
             **more,
-        )  # fmt: skip
+        )
 
     def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
         refs = []
@@ -322,13 +340,25 @@ class ClusterTasks(ClusterStore):
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
         head = self._head(
-            packed, id, blueprint.name, returns=0, actor=id, method=CREATION, spec=spec,
+            packed,
+            id,
+            blueprint.name,
+            returns=0,
+            actor=id,
+            method=CREATION,
+            spec=spec,
             called=options.name,
-        )  # fmt: skip
+        )
         launch = Launch(
-            head, packed.dep_natives, packed.natives, None, options.num_cpus, options.memory,
-            options.lifetime == DETACHED, options.max_restarts,
-        )  # fmt: skip
+            head,
+            packed.dep_natives,
+            packed.natives,
+            None,
+            options.num_cpus,
+            options.memory,
+            options.lifetime == DETACHED,
+            options.max_restarts,
+        )
         what = f"actor {blueprint.name}"
         told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:

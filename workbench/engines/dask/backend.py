@@ -30,7 +30,7 @@ def connect(
         backend = _joined(client, config.session, target is None, variables if is_ours else ())
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
-        )  # fmt: skip
+        )
         engine.join()
     except BaseException:
         if target is None:
@@ -46,10 +46,15 @@ def _client(config: Config) -> Any:
 
     if config.address in ("", "local"):
         return Client(
-            processes=False, protocol="tcp://", n_workers=1, threads_per_worker=config.workers,
-            memory_limit=0, dashboard_address=None, scheduler_kwargs={"dashboard_address": ":0"},
+            processes=False,
+            protocol="tcp://",
+            n_workers=1,
+            threads_per_worker=config.workers,
+            memory_limit=0,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": ":0"},
             set_as_default=False,
-        )  # fmt: skip
+        )
     try:
         return Client(config.address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -81,20 +81,39 @@ class Dask(Observer):
             where = "memory" if there and not spilled else "" if there or failed else "pending"
             holders = tuple(numbers[name] for name in wanted if name in numbers)
             return ObjectRecord(
-                id_of(key), "ready" if there else "failed" if failed else "pending", (),
-                max(size, 0) if there else 0, where, None, holders, (), waiters, 0, age=None,
-                type=kind and kind.rpartition(".")[2], key=key,
-            )  # fmt: skip
+                id_of(key),
+                "ready" if there else "failed" if failed else "pending",
+                (),
+                max(size, 0) if there else 0,
+                where,
+                None,
+                holders,
+                (),
+                waiters,
+                0,
+                age=None,
+                type=kind and kind.rpartition(".")[2],
+                key=key,
+            )
 
         return Snapshot(
-            session=self.session, capacity=sum(limits) if is_limited else None,
-            live=max(sum(each[3] for each in told) - spilled, 0), granted=None,
-            queued=seen["queued"], running=seen["running"],
-            objects=tuple(record(*each) for each in seen["objects"]), workers=workers,
-            clients=clients, spilled=spilled, count=seen["count"], segments=None, history=None,
-            taken=time.time(), engine="dask",
+            session=self.session,
+            capacity=sum(limits) if is_limited else None,
+            live=max(sum(each[3] for each in told) - spilled, 0),
+            granted=None,
+            queued=seen["queued"],
+            running=seen["running"],
+            objects=tuple(record(*each) for each in seen["objects"]),
+            workers=workers,
+            clients=clients,
+            spilled=spilled,
+            count=seen["count"],
+            segments=None,
+            history=None,
+            taken=time.time(),
+            engine="dask",
             available=sum(max(e[2] - e[4], 0) for e in told) if is_limited else None,
-        )  # fmt: skip
+        )
 
 
 def _seer() -> Callable[..., dict[str, Any]]:
@@ -116,16 +135,28 @@ def _seer() -> Callable[..., dict[str, Any]]:
             "queued": sum(map(states.count, waits)),
             "clients": list(dask_scheduler.clients),
             "objects": [
-                (str(task.key), task.state, task.type, task.nbytes,
-                 [client.client_key for client in task.who_wants or ()], len(task.waiters or ()))
+                (
+                    str(task.key),
+                    task.state,
+                    task.type,
+                    task.nbytes,
+                    [client.client_key for client in task.who_wants or ()],
+                    len(task.waiters or ()),
+                )
                 for task in (*largest, *asked[: most - len(largest)])
             ],
             "workers": [
-                (w.name, w.pid, w.memory_limit or 0, w.nbytes, w.metrics.get("memory", 0),
-                 w.metrics.get("spilled_bytes", {}).get("disk", 0),
-                 tuple(task.prefix.name for task in list(w.processing)[:10]))
+                (
+                    w.name,
+                    w.pid,
+                    w.memory_limit or 0,
+                    w.nbytes,
+                    w.metrics.get("memory", 0),
+                    w.metrics.get("spilled_bytes", {}).get("disk", 0),
+                    tuple(task.prefix.name for task in list(w.processing)[:10]),
+                )
                 for w in dask_scheduler.workers.values()
             ],
-        }  # fmt: skip
+        }
 
     return see

@@ -276,9 +276,12 @@ class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
                 told.append(WorkerRecord(len(told) + 1, ws.pid, state, names, host=ws.host))
             limit, used = limit + (ws.memory_limit or 0), used + ws.metrics.get("memory", 0)
         return ClusterParts(
-            tuple(told), limit or None, max(limit - used, 0) if limit else None,
-            len([ts for ts in waiting if id_of(ts.key)]), len([w for w in told if w.tasks]),
-        )  # fmt: skip
+            tuple(told),
+            limit or None,
+            max(limit - used, 0) if limit else None,
+            len([ts for ts in waiting if id_of(ts.key)]),
+            len([w for w in told if w.tasks]),
+        )
 
     @quietly()
     def update_graph(self, scheduler: Any, *, tasks: Any = (), **_: Any) -> None:

@@ -31,9 +31,14 @@ class DaskBackend:
     can = CAN
 
     def __init__(
-        self, connect: Callable[[], Any], session: str, joined: bool, address: str,
-        lends: Callable[[], AbstractContextManager[None]] | None = None, close_client: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        connect: Callable[[], Any],
+        session: str,
+        joined: bool,
+        address: str,
+        lends: Callable[[], AbstractContextManager[None]] | None = None,
+        close_client: bool = True,
+    ) -> None:
         self.session, self.joined, self.address = session, joined, address
         self.blocks = lends is not None
         self.sink: seam.Sink = lambda messages: None
@@ -162,10 +167,12 @@ class DaskBackend:
             if inside and (launch.keep or actor is not None):  # an actor may keep them for good
                 self.contains(key if actor is None else actor.key, inside)
             futures = [self.link.of(ref).future for ref in (*deps, *after)]
-            hold = self.link.hold(key, client.submit(
-                run_head, call, *futures, key=key, pure=False,
-                retries=retries, **where,
-            ))  # fmt: skip
+            hold = self.link.hold(
+                key,
+                client.submit(
+                    run_head, call, *futures, key=key, pure=False, retries=retries, **where
+                ),
+            )
         except Exception as error:
             raise self._failed(error) from error
         self._running[head.task] = hold, actor, (*deps, *inside, actor)

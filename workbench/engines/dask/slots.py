@@ -108,9 +108,11 @@ class SlotChild:
         fds = [*(each.fileno() for each in theirs), *self._remains.descriptors]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "workbench.engines.dask.child", *map(str, (os.getpid(), *fds))],
-            pass_fds=fds, stdin=subprocess.DEVNULL, env={**os.environ, **dict(variables)},
+            pass_fds=fds,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **dict(variables)},
             start_new_session=True,  # its own programs are found by that, and Ctrl-C isn't ours
-        )  # fmt: skip
+        )
         for each in theirs:
             each.close()
         self.work, self._control = Channel(ours[0]), Channel(ours[1])
@@ -178,9 +180,10 @@ class Slots:
 
     def lease(self) -> SlotChild:
         """Return a child with nothing to do: behind those that are being made, if need be."""
-        return self._taken() or self._maker.submit(
-            lambda: self._taken() or SlotChild(self._variables)
-        ).result()  # fmt: skip
+        return (
+            self._taken()
+            or self._maker.submit(lambda: self._taken() or SlotChild(self._variables)).result()
+        )
 
     def _taken(self) -> SlotChild | None:
         with suppress(IndexError):

@@ -91,7 +91,7 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
             backend.can = replace(backend.can, keep=ENDS_WITH_KERNEL)
         engine = ClusterEngine(
             backend, logs=config.log_to_driver, namespace=namespace, linger=config.linger
-        )  # fmt: skip
+        )
         try:
             engine.join()
         except SessionError:
@@ -108,9 +108,11 @@ def _join(config: Config, variables: Variables) -> bool:
     """Connect to the cluster at the address; without one to that of this machine, or to a new one
     of our own, which ends with this process: as ``local`` says. Whether it is our own."""
     options: dict[str, Any] = {
-        "namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR",
+        "namespace": NAMESPACE,
+        "log_to_driver": False,
+        "logging_level": "ERROR",
         "configure_logging": False,
-    }  # fmt: skip
+    }
     if variables:
         options["runtime_env"] = {"env_vars": dict(variables)}
     if config.address not in ("", "local"):
@@ -120,9 +122,12 @@ def _join(config: Config, variables: Variables) -> bool:
         return False
     try:
         ray.init(
-            address="local", num_cpus=config.workers, include_dashboard=False,
-            object_store_memory=max(config.memory, LEAST_STORE), **options,
-        )  # fmt: skip
+            address="local",
+            num_cpus=config.workers,
+            include_dashboard=False,
+            object_store_memory=max(config.memory, LEAST_STORE),
+            **options,
+        )
     except Exception as error:  # it says no more: nodes that need longer than Ray waits
         raise SessionError(f"Ray didn't start here; trying again may help: {error}") from error
     return True
@@ -216,9 +221,15 @@ def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
         _check_workers()
     cls: Any = ray.remote(Supervisor)
     made = cls.options(
-        name=name_of(name), namespace=NAMESPACE, lifetime="detached", num_cpus=0,
-        get_if_exists=True, max_concurrency=1000, scheduling_strategy=_at_head(), **calls.apart,
-    ).remote(session)  # fmt: skip
+        name=name_of(name),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        num_cpus=0,
+        get_if_exists=True,
+        max_concurrency=1000,
+        scheduling_strategy=_at_head(),
+        **calls.apart,
+    ).remote(session)
     return made, ray.get(made.session.remote()) != session
 
 

@@ -48,9 +48,14 @@ def _set_up(session: str, calls: Any) -> Hosting:
     output = set_up(link, captures)
     # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
     made = Hosting(
-        engine.packer, engine.learn, link, output.finish, worker, lambda task: backend.busy.set(),
+        engine.packer,
+        engine.learn,
+        link,
+        output.finish,
+        worker,
+        lambda task: backend.busy.set(),
         lambda task: None if made.actor else backend.busy.clear(),
-    )  # fmt: skip
+    )
     engine.host(made)
     backend.runs = made.work.active
     backend.busy.clear()
