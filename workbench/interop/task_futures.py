@@ -70,7 +70,7 @@ class TaskFuture(LendingFuture[T]):
                 withdrawn = self.engine.cancel(self.ref, begun=False)
             except SessionError:  # the settler is about to fail it
                 withdrawn = False
-            if withdrawn and not self._settle_cancelled():
+            if withdrawn and not self._resolve_cancelled():
                 with contextlib.suppress(futures.CancelledError):
                     futures.Future.exception(self)  # wait: the executor's thread is resolving it
         return self.cancelled()
@@ -126,7 +126,7 @@ class TaskFuture(LendingFuture[T]):
         if self._pid != os.getpid() and not self.is_over():
             raise BrokenProcessPool("This future is another process's, which forked this one.")
 
-    def _settle_cancelled(self) -> bool:
+    def _resolve_cancelled(self) -> bool:
         """Resolve it as cancelled; False if another thread resolves it."""
         if not self._unsettled.acquire(blocking=False):
             return False
@@ -142,7 +142,7 @@ class TaskFuture(LendingFuture[T]):
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
-            self._settle_cancelled()
+            self._resolve_cancelled()
         except calls.SetupError as error:
             break_executor(str(error))
             self.fail(BrokenProcessPool(str(error)), error)
@@ -151,16 +151,16 @@ class TaskFuture(LendingFuture[T]):
         except BaseException as error:
             self.fail(error, error.__cause__)
         else:
-            if self._begins_end():
+            if self._claim():
                 self.set_result(value)
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """Resolve it with an error."""
-        if self._begins_end():
+        if self._claim():
             error.__cause__ = cause
             self.set_exception(without_ours(error))
 
-    def _begins_end(self) -> bool:
+    def _claim(self) -> bool:
         """True if the caller has to set the outcome; False if another thread resolves it."""
         if not self._unsettled.acquire(blocking=False):
             return False
@@ -190,7 +190,7 @@ def waiting(
     return lent_while(left[0].engine.lending, lambda: ids, 1 if some else 0)
 
 
-class Settler:
+class FutureResolver:
     """The thread that resolves an executor's futures, and runs their callbacks.
 
     It runs while futures are pending. It isn't a daemon: a script's exit waits for it.
