@@ -23,7 +23,7 @@ UNREACHED = {
     "worker/forkserver.py": "a process that ignores it",
     "engines/dask/slots.py": "threads of Dask's worker",
     "engines/dask/worker.py": "threads of Dask's worker",
-    "interop/task_futures.py: Settler._run": "a thread of ours",
+    "interop/task_futures.py: FutureResolver._run": "a thread of ours",
     "client/direct_calls.py: DirectCalls._came": "who handles a message is in ki_protection",
     "client/direct_calls.py: DirectCalls._send": "its callers are in ki_protection",
     "client/direct_calls.py: DirectCalls.ready": "who handles a message is in ki_protection",

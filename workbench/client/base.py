@@ -21,10 +21,10 @@ from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.connection import Connection
 from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
-from workbench.client.lateness import Lateness
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
+from workbench.client.reporting_delay import ReportingDelay
 from workbench.client.requests import GLANCE, Requests
 from workbench.client.send_queue import SendQueue
 from workbench.client.shared_segments import SharedSegments
@@ -124,7 +124,7 @@ class ClientBase:
             prefix,
             lambda: list(connection.queue),
         )
-        connection.send_by(self.lines.push, Lateness(queue.due, queue.told))
+        connection.send_by(self.lines.push, ReportingDelay(queue.due, queue.told))
         self.handlers |= self._own_handlers()
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
 

@@ -65,7 +65,7 @@ class CallBatches:
         batch.nbytes += len(args)  # before the call is in: counting too much does no harm
         if batch.nbytes > MOST_BYTES:
             return False
-        self._lines.goes_too(task)
+        self._lines.note_joined(task)
         try:
             if self._connection.queue[-1] is not batch:
                 return False

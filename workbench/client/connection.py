@@ -22,7 +22,14 @@ from functools import partial
 from typing import Any
 
 from workbench.client.gate import Gate, OpenSocket, is_free
-from workbench.client.lateness import PATIENCE, PROMPT, TICK, TOGETHER, UNSAID, Lateness
+from workbench.client.reporting_delay import (
+    PATIENCE,
+    PROMPT,
+    TICK,
+    TOGETHER,
+    UNSAID,
+    ReportingDelay,
+)
 from workbench.core.instructions import Ended
 from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.errors import ProtocolError, SessionError
@@ -53,7 +60,7 @@ class Connection:
         sock.setblocking(False)
         self._sock = sock
         self._handle = handle
-        self.send_by(bool, Lateness())
+        self.send_by(bool, ReportingDelay())
         self.is_crowded = False  # many answers are coming: the thread reads only at ticks
         self._on_end = on_end
         self._outbox = Outbox(translate)
@@ -66,7 +73,7 @@ class Connection:
         self._followers = 0
         self._sent_at = 0.0
         self._urgent = self._posted = False  # next tick sends all; or what is due
-        self.spoken = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
+        self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
         self.said = 0  # all but those in `UNSAID`
         self.heard = self.told = 0  # answered runs of lines; those that the server knows
         self._ended: str | None = None
@@ -87,7 +94,7 @@ class Connection:
             target=self._serve, name="workbench-connection", daemon=True
         )
 
-    def send_by(self, send_packed: Callable[[], object], lateness: Lateness) -> None:
+    def send_by(self, send_packed: Callable[[], object], lateness: ReportingDelay) -> None:
         """Call ``send_packed`` before each wait and tick; ``lateness`` says what a tick sends."""
         self._send_packed, self.lateness = send_packed, lateness
 
@@ -119,7 +126,7 @@ class Connection:
     def defer(self, message: Any) -> None:
         """Queue a message that can wait even while this process waits for an answer."""
         if not self._outbox:
-            self.lateness.began(time.perf_counter())
+            self.lateness.reset(time.perf_counter())
         self.put(message)
         if self._asleep:
             self.wake()
@@ -129,7 +136,7 @@ class Connection:
         if (kind := type(message)) not in UNSAID:
             self.said += 1
             if kind in MUST_NOT_OVERTAKE:
-                self.spoken += 1
+                self.order_epoch += 1
 
     def send(self, message: Any) -> None:
         """Queue a message that somebody waits for; send it now if nothing was sent just before.
@@ -190,7 +197,7 @@ class Connection:
             self._urgent, self._posted, heard = False, False, self.heard
             done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
-            self.lateness.began(self._sent_at)
+            self.lateness.reset(self._sent_at)
             if done and most is None:
                 self.told = heard
             elif not done:

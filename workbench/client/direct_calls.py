@@ -60,11 +60,11 @@ class DirectCalls:
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
         self._calls: dict[int, CallRun] = {}  # by task: sent, not answered
-        self.unsaid: set[int] = set()  # tasks with handles that the server doesn't know
-        # By actor: its last call through the server, and `Connection.spoken` before that.
+        self.unreported_tasks: set[int] = set()  # tasks with handles that the server doesn't know
+        # By actor: its last call through the server, and `Connection.order_epoch` before that.
         self._last: dict[int, tuple[int, int]] = {}
-        # The same for tasks. Those from `_fresh` on were submitted after `_spoken` messages.
-        self._spoken = self._fresh = self._latest = 0
+        # The same for tasks. Those from `_fresh` on were submitted after `_order_epoch` messages.
+        self._order_epoch = self._fresh = self._latest = 0
         handlers |= {
             do.Offer: self._offered,
             do.Grant: self._granted,
@@ -86,7 +86,7 @@ class DirectCalls:
         if deps and not self._may_be_arguments(line, deps):
             return None
         last = self._last.get(actor)
-        return line if last and last[1] == self._connection.spoken else None
+        return line if last and last[1] == self._connection.order_epoch else None
 
     @property
     def ahead(self) -> int:
@@ -99,7 +99,7 @@ class DirectCalls:
         line = self._by_actor.get(NO_ACTOR)
         if line is None or not (line.is_granted and line.is_idle):
             return None
-        good = function in line.functions and self._spoken == self._connection.spoken
+        good = function in line.functions and self._order_epoch == self._connection.order_epoch
         return line if good and (not deps or self._may_be_arguments(line, deps)) else None
 
     def _may_be_arguments(self, line: DirectLine, deps: tuple[int, ...]) -> bool:
@@ -169,7 +169,7 @@ class DirectCalls:
         run.number, count = line.sent + 1, len(run.calls)
         calls = list(run.calls), list(run.calls.values())
         packet = packets.CallPacket(run.number, line.known, *calls, run.form)
-        self.unsaid.update(run.calls)
+        self.unreported_tasks.update(run.calls)
         self._calls.update(dict.fromkeys(run.calls, run))  # first: they may be answered at once
         try:
             line.end.send(packets.encode(packet))
@@ -192,7 +192,7 @@ class DirectCalls:
         latest, last = max(run.calls), self._last.get(line.actor)
         if line.actor == NO_ACTOR:
             self._task_goes_through_server(latest)
-        elif last is not None:  # sent at the run's place in the queue, so `spoken` still holds
+        elif last is not None:  # sent at the run's place in the queue, so `order_epoch` still holds
             self._last[line.actor] = latest, last[1]
         self._connection.hurry()
 
@@ -203,7 +203,7 @@ class DirectCalls:
                 with self.lock:
                     self._send(line)
 
-    def goes_too(self, task: int) -> None:
+    def note_joined(self, task: int) -> None:
         """Note a task that joins the message of one already noted. Holds the lock."""
         self._latest = max(self._latest, task)
 
@@ -212,7 +212,7 @@ class DirectCalls:
         with ki_protection(), self.lock:
             if actor == NO_ACTOR:
                 return self._task_goes_through_server(task)
-            self._last[actor] = task, self._connection.spoken
+            self._last[actor] = task, self._connection.order_epoch
             if len(self._last) > MOST_ACTORS:
                 del self._last[next(iter(self._last))]
             line = self._by_actor.get(actor)
@@ -222,10 +222,10 @@ class DirectCalls:
 
     def _task_goes_through_server(self, task: int) -> None:
         """Note a task that goes through the server. Holds the lock."""
-        spoken = self._connection.spoken
-        if self._spoken != spoken:
+        order_epoch = self._connection.order_epoch
+        if self._order_epoch != order_epoch:
             # Tasks that other threads are about to send may have lower numbers.
-            self._spoken, self._fresh = spoken, max(task, self._latest + 1)
+            self._order_epoch, self._fresh = order_epoch, max(task, self._latest + 1)
             line = self._by_actor.get(NO_ACTOR)
             if line is not None:
                 line.is_granted = False
@@ -308,7 +308,7 @@ class DirectCalls:
         with self.lock:
             run, line.packed = line.packed, None
             if run is not None:
-                self.unsaid.update(run.calls)
+                self.unreported_tasks.update(run.calls)
                 self._withdraw(line, run)
         self._connection.unwatch(line.end.fileno())
 
@@ -336,8 +336,8 @@ class DirectCalls:
                 if run is not None:
                     plain = header == b"N" and not failed
                     values[task] = value = _NONE if plain else ev.Value(header, failed=failed)
-                    run.answers[task] = value  # first: `SendQueue` sets `is_said`, then reads this
-                    if run.is_said:
+                    run.answers[task] = value  # `SendQueue` sets `is_reported`, then reads this
+                    if run.is_reported:
                         self._connection.defer(ev.Settled(task, value))
                     self._count_out(run)
             if run is not None and run.line.is_due:

@@ -37,7 +37,7 @@ class CallRun:
     """
 
     __slots__ = (
-        "answers", "calls", "form", "heard", "is_late", "is_said", "is_sent", "is_withdrawn",
+        "answers", "calls", "form", "heard", "is_late", "is_reported", "is_sent", "is_withdrawn",
         "line", "nbytes", "number", "shown", "unheard",
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ class CallRun:
         self.shown: set[int] = set()  # tasks whose output waits for the server to know them
         self.unheard = 0  # bytes of results, counted in `DirectLine.unheard`
         self.is_late = False  # it waited for answers before the server was told
-        self.is_said = False  # the server was told of the calls: answers have to be told, too
+        self.is_reported = False  # the server was told of the calls: answers have to be told, too
 
     @property
     def is_over(self) -> bool:

@@ -63,7 +63,7 @@ class SendQueue:
         or the server needn't hear of them. A call that isn't answered by then waits once more.
         The first ``seen`` were examined before.
         """
-        unsaid, others = self._lines.unsaid, 0
+        unsaid, others = self._lines.unreported_tasks, 0
         # Finalizers append whenever the collector runs. It doesn't run inside `list` of a deque,
         # but may while an `islice` is made, whose iterator would then fail.
         for number, message in enumerate(list(queued)[seen:], seen + 1):
@@ -95,7 +95,7 @@ class SendQueue:
                 raise BlockingIOError  # we are in a finalizer that runs inside `push`
         messages: list[Any] = []
         brief = self._brief_views(queued)
-        silent, unsaid = self._unheard_of(queued), self._lines.unsaid
+        silent, unsaid = self._unheard_of(queued), self._lines.unreported_tasks
         drops: list[int] = []
         unviews: list[tuple[int, int]] = []
 
@@ -152,7 +152,7 @@ class SendQueue:
 
     def _say(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
         """Add the messages that tell the server of a run of calls, in their order."""
-        run.is_said = True  # before the answers are read
+        run.is_reported = True  # before the answers are read
         said = [task for task in run.calls if task not in silent]
         nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
         if nbytes or run.unheard:
@@ -160,7 +160,7 @@ class SendQueue:
             if unheard is not None:
                 settled.messages.append(unheard)
         if said:
-            self._lines.unsaid.difference_update(said)
+            self._lines.unreported_tasks.difference_update(said)
             self._references.said(said)
         for task in said:
             answer = None if run.is_withdrawn else run.answers.get(task)
@@ -175,7 +175,7 @@ class SendQueue:
         """Return answered calls by lines whose results have no handle any more."""
         found: set[int] = set()
         for run in queued:
-            if type(run) is CallRun and not run.is_said:
+            if type(run) is CallRun and not run.is_reported:
                 unheld = filterfalse(self._references.alive, list(run.answers))
                 found.update(set(unheld) - run.shown)
         # After that: a message about one of them was queued while it had a handle.

@@ -293,7 +293,7 @@ class OutputQueue:
             run = self.work.latest
             if run is not None:
                 held += ((run.task, kind, data) for kind, data in self._begun.items())
-            self._unsent.sends(mark, held)
+            self._unsent.mark_sent(mark, held)
 
     def _fill(self, final: bool = False, whole: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles.

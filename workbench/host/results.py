@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from workbench.core.events import TaskSpec
 from workbench.errors import ActorDiedError
 from workbench.host.link import Failed
-from workbench.host.tracebacks import said_of
+from workbench.host.tracebacks import error_text
 from workbench.serialization import codec
 
 Types = tuple[type[BaseException], ...]
@@ -28,7 +28,7 @@ STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
-class Owing(Protocol):
+class HasResults(Protocol):
     """A task and the number of its results."""
 
     @property
@@ -37,7 +37,7 @@ class Owing(Protocol):
     def returns(self) -> int: ...
 
 
-def counted(run: Owing, result: Any) -> Sequence[Any]:
+def check_count(run: HasResults, result: Any) -> Sequence[Any]:
     """Return the results of a task with several; ValueError if there are more or fewer."""
     if not isinstance(result, tuple | list) or len(result) != run.returns:
         size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
@@ -48,7 +48,7 @@ def counted(run: Owing, result: Any) -> Sequence[Any]:
     return result
 
 
-def yields_results(run: Owing, function: Callable[..., Any]) -> bool:
+def yields_results(run: HasResults, function: Callable[..., Any]) -> bool:
     """True if the items of a generator are the task's results; else the generator is the result."""
     if run.returns != 1:
         return run.returns > 1
@@ -65,13 +65,13 @@ def retry_types(spec: TaskSpec) -> Types:
 
 def no_actor(error: BaseException, actor: int) -> ActorDiedError:
     """Return the error that an actor's calls raise if it could not be made."""
-    died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
+    died = ActorDiedError(f"The actor could not be made: {error_text(error)}")
     died.actor_id = f"{actor:016x}"
     died.__cause__ = error
     return died.with_traceback(error.__traceback__)
 
 
-def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
+def collect_yielded(run: HasResults, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
     """Return a generator's items as the results of a task that was submitted with their number."""
     made: list[Any] = []
     with contextlib.closing(items):
@@ -84,7 +84,7 @@ def take(run: Owing, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
     return _results(run, made)
 
 
-async def take_async(run: Owing, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
+async def take_async(run: HasResults, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
     made: list[Any] = []
     async with contextlib.aclosing(items):
         try:
@@ -104,7 +104,7 @@ async def _take_from_async(items: AsyncGenerator[Any, Any], made: list[Any], eno
             return
 
 
-def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any:
+def _results(run: HasResults, made: list[Any], error: Exception | None = None) -> Any:
     """Return as many results as the task has. Missing ones fail; surplus ones are lost."""
     if len(made) > run.returns:
         text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
@@ -118,7 +118,7 @@ def _results(run: Owing, made: list[Any], error: Exception | None = None) -> Any
     return results if run.returns > 1 else results[0]
 
 
-def yielded(run: Owing, items: Any) -> Any:
+def check_generator(run: HasResults, items: Any) -> Any:
     """Return a function's generator; TypeError if it returned something else."""
     if hasattr(items, "__next__") or hasattr(items, "__anext__"):
         return items
@@ -128,7 +128,7 @@ def yielded(run: Owing, items: Any) -> Any:
     )
 
 
-def iterable(run: Owing, items: Any) -> Iterable[Any]:
+def iterable(run: HasResults, items: Any) -> Iterable[Any]:
     """Return the task's result as an iterable; TypeError names the task if it isn't one."""
     if hasattr(items, "__iter__"):
         return items  # type: ignore[no-any-return]
@@ -139,7 +139,7 @@ def iterable(run: Owing, items: Any) -> Iterable[Any]:
     )
 
 
-async def async_iterator(run: Owing, items: Any) -> AsyncGenerator[Any, None]:
+async def async_iterator(run: HasResults, items: Any) -> AsyncGenerator[Any, None]:
     if hasattr(items, "__aiter__"):
         closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
         async with closing(items):

@@ -57,7 +57,7 @@ def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFai
         notes += [note for note in others if note not in notes]
         original = original_of(error)
     else:
-        text = said_of(error)
+        text = error_text(error)
         notes += _chain(error)
         original = error
     data, left_out = pack(original, frames_of, reducers) if original is not None else (b"", [])
@@ -67,7 +67,7 @@ def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFai
     return TaskFailure(task, text, frames, tuple(notes), missing, data)
 
 
-def let_go(error: BaseException) -> None:
+def clear_frames(error: BaseException) -> None:
     """Clear the frames in the tracebacks of an error, its causes and its group's members.
 
     A task's error and its frames often form a reference cycle: what a failed task had read and
@@ -107,7 +107,7 @@ _UNFOUND = re.compile(
 
 def _other_processes(error: BaseException) -> str:
     """Return advice if `multiprocessing` couldn't send a function that no module has."""
-    found = _UNFOUND.search(said_of(error))
+    found = _UNFOUND.search(error_text(error))
     frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
     if found is None or not any(filename.startswith(_POOLS) for filename in frames):
         return ""
@@ -120,7 +120,7 @@ def _other_processes(error: BaseException) -> str:
     )
 
 
-def said_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return ``Type: message``, without notes. Our own types without their module."""
     said = traceback.TracebackException(type(error), error, None)
     said.__notes__ = None
@@ -157,4 +157,4 @@ def _members(group: BaseExceptionGroup[Any]) -> list[str]:
 def _placed(how: str, error: BaseException) -> list[str]:
     """Return an exception's text, after a blank line, and where it was raised."""
     places = [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(error.__traceback__)]
-    return ["", f"{how}: {said_of(error)}", *places]
+    return ["", f"{how}: {error_text(error)}", *places]

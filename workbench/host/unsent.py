@@ -64,7 +64,7 @@ class Unsent:
         emptied = self._emptied
         return emptied, self._size()
 
-    def sends(self, mark: Mark, waiting: Iterable[Piece]) -> None:
+    def mark_sent(self, mark: Mark, waiting: Iterable[Piece]) -> None:
         """Note that all up to the ``mark`` is about to be sent, except what goes on ``waiting``."""
         for piece in waiting:
             self.add(*piece)

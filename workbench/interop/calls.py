@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from workbench.errors import TaskError
-from workbench.host.tracebacks import describe_error, let_go
+from workbench.host.tracebacks import clear_frames, describe_error
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Each:
             if not results:
                 raise
             error = describe_error(caught, self.__qualname__)  # the calls before have results
-            let_go(caught)
+            clear_frames(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
 
     def _run(self, chunk: Chunk, on_result: Callable[[Any], object]) -> None:

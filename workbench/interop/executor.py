@@ -19,7 +19,7 @@ from workbench.errors import SerializationError, SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
 from workbench.interop.sent_functions import Kind, SentFunctions
-from workbench.interop.task_futures import Settler, TaskFuture
+from workbench.interop.task_futures import FutureResolver, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -86,7 +86,7 @@ class Executor(futures.Executor):
         setup = None if initializer is None else calls.Setup(self._id, initializer, initargs)
         self._functions = SentFunctions(setup)
         self._engine: Engine | None = None
-        self._settler: Settler | None = None
+        self._settler: FutureResolver | None = None
         self._options = TaskOptions()
         self._lock = threading.RLock()
         self._is_shut = False
@@ -339,14 +339,14 @@ class Executor(futures.Executor):
             engine, _ = self._bound()
         return engine.together()
 
-    def _bound(self) -> tuple[Engine, Settler]:
+    def _bound(self) -> tuple[Engine, FutureResolver]:
         """Return the session and the settler, fixed by the first call."""
         if self._engine is None or self._settler is None:
             try:
                 self._engine = engine = api.engine()
             except SessionError as error:  # a forked child
                 raise BrokenProcessPool(str(error)) from error
-            self._settler = Settler(engine, self._functions.forget)
+            self._settler = FutureResolver(engine, self._functions.forget)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)
         if self._settler.broken:

@@ -151,16 +151,16 @@ class TaskFuture(LendingFuture[T]):
         except BaseException as error:
             self.fail(error, error.__cause__)
         else:
-            if self._begins_end():
+            if self._claim():
                 self.set_result(value)
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """Resolve it with an error."""
-        if self._begins_end():
+        if self._claim():
             error.__cause__ = cause
             self.set_exception(without_ours(error))
 
-    def _begins_end(self) -> bool:
+    def _claim(self) -> bool:
         """True if the caller has to set the outcome; False if another thread resolves it."""
         if not self._unresolved.acquire(blocking=False):
             return False
@@ -190,7 +190,7 @@ def waiting(
     return lent_while(left[0].engine.lending, lambda: ids, 1 if some else 0)
 
 
-class Settler:
+class FutureResolver:
     """The thread that resolves an executor's futures, and runs their callbacks.
 
     It runs while futures are pending. It isn't a daemon: a script's exit waits for it.

@@ -72,7 +72,7 @@ class TaskExecutor:
             reloader,
             self._queue,
             remains.begins,
-            self._over,
+            self._on_task_over,
         )
         self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
@@ -204,7 +204,7 @@ class TaskExecutor:
         if self._work.runs(task):
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
 
-    def _over(self, task: int) -> None:
+    def _on_task_over(self, task: int) -> None:
         """End a task: its Done comes next."""
         self._lending.task_over()
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:

@@ -16,7 +16,7 @@ from workbench.engine.lending_future import waiting
 from workbench.errors import StoreFullError
 from workbench.expressions import describe
 from workbench.host.interrupts import Interrupts
-from workbench.host.results import Types, async_iterator, iterable, yielded
+from workbench.host.results import Types, async_iterator, check_generator, iterable
 from workbench.ref import ObjectRef
 from workbench.ref_generator import DynamicObjectRefGenerator as Refs
 from workbench.system.ki_protection import ki_protection
@@ -136,7 +136,7 @@ class GeneratorSender:
     def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         """Store each item as an object; return their refs. An error becomes the last one."""
         refs: list[ObjectRef] = []
-        items = yielded(run, items)
+        items = check_generator(run, items)
         try:
             for item in items:
                 refs.append(self._put(run, item))
@@ -150,7 +150,7 @@ class GeneratorSender:
 
     async def store_async(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         refs: list[ObjectRef] = []
-        items = yielded(run, items)
+        items = check_generator(run, items)
         try:
             async with contextlib.aclosing(async_iterator(run, items)) as iterator:
                 async for item in iterator:

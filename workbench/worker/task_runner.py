@@ -38,15 +38,15 @@ from workbench.host.reloading import Reloader
 from workbench.host.results import (
     STOPPED,
     Types,
-    counted,
+    check_count,
+    collect_yielded,
     no_actor,
     retry_types,
-    take,
     take_async,
     yields_results,
 )
 from workbench.host.task_context import TaskContext
-from workbench.host.tracebacks import let_go, task_failure
+from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
@@ -158,7 +158,7 @@ class TaskRunner:
                 elif run.spec is not None and run.spec.refs:
                     result = self._generators.store(run, result, retry_on, self._failed)
                 elif type(result) is GeneratorType and yields_results(run, function):
-                    result = take(run, result, retry_on)
+                    result = collect_yielded(run, result, retry_on)
                 interrupts.inside = 0
                 interrupts.end(task)
                 outcome = self._results(run, result, claims)
@@ -199,7 +199,7 @@ class TaskRunner:
                 elif type(result) is AsyncGeneratorType and yields_results(run, function):
                     result = await take_async(run, result, retry_on)
                 elif type(result) is GeneratorType and yields_results(run, function):
-                    result = take(run, result, retry_on)
+                    result = collect_yielded(run, result, retry_on)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
                 outcome = self._failure(run, error, retry_on, claims)
@@ -308,7 +308,7 @@ class TaskRunner:
                 value, about = self._encode(result, run.name, claims, "")
                 return (value,), (about,) if about else (), False, ()
             result = (result,)
-        result = counted(run, result)
+        result = check_count(run, result)
         names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
         named = zip(result, names, strict=True)
         full: list[StoreFullError] = []
@@ -355,7 +355,7 @@ class TaskRunner:
         again = isinstance(error, retry_on) and not stopped
         shown = no_actor(error, run.task) if run.method == CREATION else error
         value, refs = self._error_value(shown, run.name)
-        let_go(error)
+        clear_frames(error)
         return (value,) * _owed(run), (), again, refs
 
     def _failed(self, error: BaseException, task: str) -> ev.Value:

@@ -88,8 +88,8 @@ class Process:
     def _with_handles(self, queued: Sequence[Any]) -> list[Any]:
         references = self.base.references
         for message in queued:
-            if type(message) is CallRun and not message.is_said:
-                self.lines.unsaid.update(message.calls)
+            if type(message) is CallRun and not message.is_reported:
+                self.lines.unreported_tasks.update(message.calls)
                 for task in message.calls.keys() - self._ends.keys():
                     self._handles[task] = references.new(task, is_said=False)
         return [self._end(m.id) if type(m) is Gone else m for m in queued]

@@ -25,7 +25,7 @@ class Queue:
             values=dict.fromkeys(values), finalized=self.finalized.append
         )
         marshal: Any = SimpleNamespace(report=lambda known: None)
-        lines: Any = SimpleNamespace(unsaid=set())
+        lines: Any = SimpleNamespace(unreported_tasks=set())
         self._queue = SendQueue(cast(Any, None), objects, cast(Any, None), marshal, lines, 1)
 
     def view(self, segment: int = SEGMENT) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from workbench.client.connection import Connection
-from workbench.client.lateness import Lateness
+from workbench.client.reporting_delay import ReportingDelay
 from workbench.errors import SessionError
 
 Translate = Callable[[list[Any]], list[Any]]
@@ -78,7 +78,7 @@ def test_what_can_wait_longer_isnt_taken_along(
         return 1 if "soon" in queued else 0
 
     connection = connect(translate)
-    connection.send_by(bool, Lateness(due))
+    connection.send_by(bool, ReportingDelay(due))
     connection.post("soon")
     connection.defer("late")
     connection.start()

@@ -63,7 +63,7 @@ def test_a_finalizer_that_calls_while_one_is_sent_goes_through_the_server(
     end.finalizer = lambda: inside.extend(call(calls, line, 2))
     assert call(calls, line, 1) == [True]
     assert inside == [False]
-    assert (end.packets, line.sent, list(calls.unsaid)) == (1, 1, [1])
+    assert (end.packets, line.sent, list(calls.unreported_tasks)) == (1, 1, [1])
 
 
 def test_what_is_answered_and_told_is_forgotten(calls: DirectCalls, line: DirectLine) -> None:

@@ -40,8 +40,8 @@ def test_one_that_isnt_answered_or_is_held_is(process: Process) -> None:
     open_call, held = process.call(1, answer=None), process.call(2)
     messages = process.translate(open_call, held, Gone(1))
     assert messages == [open_call.submit(1), ran(2), ev.Drop((1,))]
-    assert open_call.is_said
-    assert held.is_said
+    assert open_call.is_reported
+    assert held.is_reported
 
 
 def test_beside_anything_else_all_is_told_in_order(process: Process) -> None:

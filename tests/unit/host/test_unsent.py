@@ -23,9 +23,9 @@ def test_pieces_come_back_in_their_order_until_they_are_sent(unsent: Unsent) -> 
     for piece in pieces:
         unsent.add(*piece)
     assert list(unsent.read()) == pieces
-    unsent.sends(unsent.mark(), pieces[2:])
+    unsent.mark_sent(unsent.mark(), pieces[2:])
     assert list(unsent.read()) == pieces[2:]
-    unsent.sends(unsent.mark(), [])
+    unsent.mark_sent(unsent.mark(), [])
     assert list(unsent.read()) == []
 
 
@@ -34,7 +34,7 @@ def test_what_another_thread_shows_meanwhile_stays(unsent: Unsent) -> None:
     unsent.add(*one)
     mark = unsent.mark()
     unsent.add(*two)
-    unsent.sends(mark, [three])
+    unsent.mark_sent(mark, [three])
     unsent.tidy()
     assert list(unsent.read()) == [two, three]
 
@@ -42,7 +42,7 @@ def test_what_another_thread_shows_meanwhile_stays(unsent: Unsent) -> None:
 def test_what_was_sent_takes_no_room_for_long(unsent: Unsent) -> None:
     for n in range(3000):
         unsent.add(1, "stdout", b"%d" % n * 20)
-        unsent.sends(unsent.mark(), [])
+        unsent.mark_sent(unsent.mark(), [])
         unsent.tidy()
         assert list(unsent.read()) == []
         assert unsent.mark()[1] < MOST
@@ -73,5 +73,5 @@ def test_a_mark_from_before_it_was_emptied(unsent: Unsent) -> None:
     for _ in range(3):
         unsent.add(1, "stdout", b"x" * MOST)  # a flood
     kept = list(unsent.read())
-    unsent.sends(mark, [])
+    unsent.mark_sent(mark, [])
     assert list(unsent.read()) == kept

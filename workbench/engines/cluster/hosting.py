@@ -37,13 +37,13 @@ from workbench.host.process_state import ProcessState
 from workbench.host.results import (
     STOPPED,
     Types,
-    counted,
+    check_count,
+    collect_yielded,
     no_actor,
     retry_types,
-    take,
     yields_results,
 )
-from workbench.host.tracebacks import let_go, task_failure
+from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
@@ -149,7 +149,7 @@ class Hosting:
                     with self._limited(head):
                         result = function(*args, **kwargs)
                         if inspect.isgenerator(result) and yields_results(head, function):
-                            result = take(head, result, retry_on)
+                            result = collect_yielded(head, result, retry_on)
                     interrupts.inside = 0
                     interrupts.end(task)
                     outcome = self._results(head, result)
@@ -257,7 +257,7 @@ class Hosting:
     def _results(self, head: Head, result: Any) -> Outcome:
         if head.method == CREATION or head.returns == 0:
             return "done", ()
-        results = (result,) if head.returns == 1 else counted(head, result)
+        results = (result,) if head.returns == 1 else check_count(head, result)
         binds = head.spec.binds if head.spec is not None else ()
         names = ("", *binds) if binds else ("",) * len(results)
         values = []
@@ -291,7 +291,7 @@ class Hosting:
             return "stopped", (refused("cancelled", f"`{head.name}` was stopped."),) * owed
         shown = no_actor(error, head.actor) if head.method == CREATION else error
         value = self._error(shown, head)
-        let_go(error)
+        clear_frames(error)
         return "failed", (value,) * owed
 
     def _error(self, error: BaseException, head: Head) -> StoredValue:

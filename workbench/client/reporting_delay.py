@@ -27,7 +27,7 @@ UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, e
 """Answers: their receiver gets them from the server, after all that was sent before."""
 
 
-class Lateness:
+class ReportingDelay:
     """Policy of a tick: how many messages it sends.
 
     Parameters
@@ -48,7 +48,7 @@ class Lateness:
         self._seen = 0
         self.since = 0.0  # when the first queued message came
 
-    def began(self, now: float) -> None:
+    def reset(self, now: float) -> None:
         """Start the waiting time: the queue was empty, or has just been sent."""
         self.since, self._seen = now, 0
 
