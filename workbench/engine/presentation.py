@@ -25,7 +25,7 @@ class SessionPresentation(Protocol):
         """Address with which `init` finds the session again."""
 
     def __repr__(self: Any) -> str:
-        state = "over" if self.ended is not None else f"{self.workers} workers"
+        state = "over" if self.end_reason is not None else f"{self.workers} workers"
         return f"Session({self.session!r}, {state})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
