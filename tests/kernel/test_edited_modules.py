@@ -35,19 +35,6 @@ def edit(fresh: Kernel, tmp_path: Path) -> Edit:
     return edit
 
 
-def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, edit: Edit) -> None:
-    kernel.ok("%load_ext autoreload\n%autoreload 2\n%workbench start")
-    try:
-        for _ in range(3):  # whichever worker it is, it has the module
-            assert kernel.ok(IN_CELL).text() == "first\n"
-        edit("second")
-        for _ in range(3):
-            cell = kernel.ok(IN_CELL)
-            assert (cell.text(), cell.text("stderr")) == ("second\n", "")
-    finally:
-        kernel.ok("%autoreload 0\n%workbench stop")
-
-
 def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: Edit) -> None:
     kernel.ok("import edited_helpers\nwb.init(workers=2)")
     kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
@@ -64,6 +51,19 @@ def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: E
     assert "this notebook" in kernel.ok(ASKS).text("stderr")
     reload = "import importlib; importlib.reload(edited_helpers)"
     assert kernel.ok(f"{reload}\n{ASKS}").text() == "{'third'}\n"  # the workers do so, too
+
+
+def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, edit: Edit) -> None:
+    kernel.ok("%load_ext autoreload\n%autoreload 2\n%workbench start")
+    try:
+        for _ in range(3):  # whichever worker it is, it has the module
+            assert kernel.ok(IN_CELL).text() == "first\n"
+        edit("second")
+        for _ in range(3):
+            cell = kernel.ok(IN_CELL)
+            assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    finally:
+        kernel.ok("%autoreload 0\n%workbench stop")
 
 
 def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> None:

@@ -31,7 +31,7 @@ def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Opens) -> None:
 
 
 MODEL = (
-    "%%remote{}\nimport numpy as np, types\nnet = types.SimpleNamespace(coef_=np.ones((20_000, 3)))"
+    "%%remote{}\nimport numpy as np, types\nnet = types.SimpleNamespace(coef_=np.ones((50_000, 3)))"
 )
 
 

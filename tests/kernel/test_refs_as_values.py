@@ -106,10 +106,12 @@ def test_other_errors_are_left_alone(session: Kernel, made: Cell) -> None:
 
 
 def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
+    """One that isn't waited for: until it is asked for them."""
     cell = session.ok(
-        "%%remote -w\nimport json as js\nfrom math import tau\n_hidden = 1\nkept = 2\n"
-        "def helper(): pass\nclass Model: pass\nfor number in range(3): pass"
+        "%%remote\nimport json as js\nfrom math import tau\n_hidden = 1\nkept = 2\n"
+        "def helper(): return 2\nclass Model: pass\nfor number in range(3): pass"
     )
+    session.over(cell)
     stayed = f"in remote cell {cell.number} and stayed there"
     for name, said in {
         "helper": f"`helper` was defined {stayed}: define it in the notebook",
@@ -122,13 +124,14 @@ def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
         assert said in session.failure(f"{name} + 1")
         assert "Did you mean" not in session.failure(f"{name}()")
     assert "`--out helper`, or run such cells with `--actor`" in session.failure("helper()")
-    assert session.value("kept") == "2"
-    session.ok("def helper(): return 3")
-    assert session.value("helper()") == "3"
+    assert session.value("wb.get(kept)") == "2"
+    session.ok("%get helper")
+    assert session.value("(helper(), number, js.dumps(1))") == "(2, 2, '1')"
 
 
 def test_another_remote_cell_that_reads_one(session: Kernel) -> None:
-    cell = session.ok("%%remote -w\ndef helper(): return 5")
+    cell = session.ok("%%remote\ndef helper(): return 5")
+    session.over(cell)
     wanted = f"`helper` was defined in remote cell {cell.number} and stayed there"
     said = session.failure("%%remote -w\nz = helper()")
     assert wanted in said
@@ -150,7 +153,7 @@ def test_what_out_left_and_what_is_in_a_namespace(session: Kernel) -> None:
 
 
 def test_errors_are_as_before_once_unloaded(session: Kernel) -> None:
-    session.ok("%%remote -w\ndef helper(): pass")
+    session.over(session.ok("%%remote\ndef helper(): pass"))
     session.ok("%unload_ext workbench")
     assert "stayed" not in session.failure("helper()")
     session.ok("%load_ext workbench")

@@ -20,8 +20,8 @@ FOREVER = "__import__('threading').Event().wait(3600)"
 def test_what_comes_back_by_default_and_on_demand(session: Kernel) -> None:
     body = "import os\ndef f(): return 1\n_private = 2\nx = 3\ny = 4"
     session.ok(f"%%remote -w\n{body}")
-    assert session.value("(x, y, 'f' in dir(), '_private' in dir())") == "(3, 4, False, False)"
-    session.ok("del x, y")
+    assert session.value("(x, y, f(), _private, os.sep)") == "(3, 4, 1, 2, '/')"
+    session.ok("del x, y, f, _private, os")
     session.ok(f"%%remote -w -o f _private\n{body}")
     assert session.value("(f(), _private, 'x' in dir())") == "(1, 2, False)"
     session.ok(f"%%remote -w -o x,f\n{body}")

@@ -254,7 +254,7 @@ def test_sessions_begin_by_themselves_take_each_others_place_and_end(fresh: Kern
     assert re.match(begun, fresh.ok("%%remote --wait\na = 1").text())
     assert fresh.ok("%%remote --wait\na = 2").text() == ""
     said = fresh.ok("x = 1\n%put x\n%workbench stop").text().splitlines()[-1]
-    assert re.fullmatch(rf"{over} Lost with it: 2 objects \(.*\): x and 1 more\.", said)
+    assert re.fullmatch(rf"{over} Lost with it: 1 object \(.*\): x\.", said)
     assert fresh.ok("%workbench jobs").results() == [NONE]
     assert "MagicError" in fresh.failure("%workbench jobs 1")
     fresh.ok("%workbench start")

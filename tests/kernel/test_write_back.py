@@ -76,6 +76,38 @@ def test_what_cannot_be_changed_in_place_is_bound_anew(session: Kernel) -> None:
         assert (kind, session.value(f"alias is x and {holds}")) == (kind, "True")
 
 
+CONNECTED: dict[str, Case] = {
+    "views": (
+        "grid = np.zeros((3, 3)); top = grid[0]", "top[:] = 1; third = grid[2]; s = grid.sum()",
+        "s == grid.sum() == 3 and np.shares_memory(top, grid) and third.base is not None",
+    ),
+    "a view that the cell made": (
+        "grid = np.zeros((3, 3))", "third = grid[2]", "np.shares_memory(third, grid)",
+    ),
+    "globals": (
+        "w = 0\ndef inc():\n    global w; w += 1", "inc(); inc(); x = w", "(w, x) == (2, 2)",
+    ),
+    "bound methods": ("held = []; note = held.append", "note(3)", "held == [3]"),
+    "what is new": (
+        "k = 0", "a = [1]; b = {'a': a}; k = 3\ndef f(): return a, k",
+        "b['a'] is a is f()[0] and f.__globals__ is globals()",
+    ),
+    "names": (
+        "v, w = 1, 2", "del v; exec('w = 3')\nimport math as m",
+        "w == 3 and 'v' not in dir() and m.pi > 3",
+    ),
+}  # fmt: skip
+
+
+def test_what_connects_variables_connects_them_afterwards(session: Kernel) -> None:
+    for kind, (make, change, holds) in CONNECTED.items():
+        session.ok(f"{CLASSES}\n{make}")
+        cell = session.ok(f"%%remote -w\n{change}")
+        assert (kind, session.value(holds), cell.text("stderr")) == (kind, "True", "")
+    cell = session.ok("%%remote -w\nwith open('/dev/null') as f: pass")
+    assert "f stays on the worker: " in cell.notes
+
+
 def test_what_is_changed_and_assigned_or_not_asked_for(session: Kernel) -> None:
     """`tests/unit/serialization/test_mutations.py` has objects that refer to each other."""
     session.ok("x = alias = [1]")

@@ -6,7 +6,7 @@ It knows the custom serializers, finds the refs inside a value, and notes what l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from workbench.expressions import describe
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.arrays import Reducer, reduce_array
+from workbench.serialization.arrays import Array, Reducer, reduce_array
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
@@ -185,7 +185,12 @@ class Marshal:
         return Encoded(stored, done, seconds, cold, repeats)
 
     def pack(
-        self, value: Any, parts: Parts, numbers: Numbers | None = None
+        self,
+        value: Any,
+        parts: Parts,
+        numbers: Numbers | None = None,
+        namespace: dict[str, Any] | None = None,
+        known: Sequence[Array] = (),
     ) -> tuple[PackedValues, Any]:
         """See `queries.Pack`."""
         refs: list[ObjectRef] = []
@@ -196,7 +201,7 @@ class Marshal:
             return reduce_ref(ref)
 
         reducers = {**self.registry.reducers(), ObjectRef: note_ref}
-        return pack(value, reducers, refs, parts, self._capacity(), numbers)
+        return pack(value, reducers, refs, parts, self._capacity(), numbers, namespace, known)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         """Return the value as one bytes object, however large. For what isn't a stored object."""

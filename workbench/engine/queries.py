@@ -6,7 +6,7 @@ are actions, and queries that are needed for each object or task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -197,6 +197,8 @@ class Pack(Query[tuple["PackedValues", Any]], frozen=True):
     value: Any
     parts: Callable[[], Mapping[str, Any]]
     numbers: Mapping[int, int] | None = None
+    namespace: dict[str, Any] | None = None
+    known: Sequence[Any] = ()
 
 
 class OwnReducers(Query[Mapping[type, Callable[[Any], Any]]], frozen=True):

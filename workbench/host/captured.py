@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from workbench import context
 from workbench.engine.queries import OwnReducers, Pack
 from workbench.errors import SerializationError
+from workbench.serialization.aliases import in_common
 from workbench.serialization.codec import Where
-from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
+from workbench.serialization.estimate import Estimator
+from workbench.serialization.mutations import (
+    BUDGET,
+    NO_DIFFERENCE,
+    Difference,
+    Mutations,
+    MutationTracker,
+)
+from workbench.serialization.object_state import ReducedState
 from workbench.serialization.packing import PackedValues
+from workbench.serialization.shared_memory import ChangedBytes
 
 _ARGUMENTS = Where("arguments", "on the worker")
 
@@ -51,51 +62,134 @@ class Captured:
     """
 
     def __init__(
-        self, tracked: Tracked, packed: PackedValues | None, names: dict[str, Any]
+        self,
+        tracked: Tracked,
+        packed: PackedValues | None,
+        names: dict[str, Any],
+        namespace: dict[str, Any] | None = None,
     ) -> None:
         memo: dict[int, Any] = {}
         self.values: dict[str, Any] = {}
         if packed is not None:
-            self.values, memo = packed.open(_ARGUMENTS)
+            self.values, memo = packed.open(_ARGUMENTS, namespace=namespace)
         memo |= tracked.by_number({n: names[n] for n in names if n not in self.values})
         self.values |= names
         self._tracked = tracked
         self._tracker: MutationTracker | None = None
         self._engine = engine = context.get()
+        self._reducers = {} if engine is None else engine.ask(OwnReducers())
         if tracked.names and engine is not None:
             values = {name: self.values[name] for name in tracked.names if name in self.values}
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
             foreign += tracked.read_only
             self._tracker = MutationTracker(
-                values, memo, engine.ask(OwnReducers()), foreign=foreign, slow=slow
+                values, memo, self._reducers, foreign=foreign, slow=slow
             )
+        self._namespace = namespace
+        if namespace is not None:
+            namespace |= self.values
+            self._before = dict(namespace)
 
     def mutations(
-        self, seconds: float = 0.0, outputs: Mapping[str, Any] | None = None, failed: bool = False
+        self, seconds: float = 0.0, outputs: Collection[str] = (), failed: bool = False
     ) -> Mutations | None:
-        """Return what the cell changed in place; None if there is nothing to report.
+        """Return what the cell changed in place, and which names it bound; None if nothing.
 
-        Comparing may take a tenth of the cell's ``seconds``. ``outputs``: what it assigned.
+        Comparing may take a tenth of the ``seconds`` that the cell ran. ``outputs`` are names that
+        have results of their own: the large ones come by these alone, if they share nothing.
         """
         engine = self._engine
-        if self._tracker is None or engine is None:
+        if engine is None:
             return None
-        found = self._tracker.difference(max(BUDGET, seconds / 10))
-        same = {
-            name: found.numbers[id(value)]
-            for name, value in (outputs or {}).items()
-            if id(value) in found.numbers
-        }
-        if not (found.names or found.unknown or found.unsteady or same):
+        found = NO_DIFFERENCE
+        if self._tracker is not None:
+            found = self._tracker.difference(max(BUDGET, seconds / 10))
+        bound: dict[str, Any] = {}
+        gone: tuple[str, ...] = ()
+        brings = self._tracked.brings and not failed
+        if self._tracked.brings and self._namespace is not None:
+            bound, gone = self._bound(outputs)
+            if failed:
+                bound = {n: v for n, v in bound.items() if not isinstance(v, ModuleType)}
+        if not (found.names or found.unknown or found.unsteady or bound or gone):
             return None
+        stayed: dict[str, str] = {}
         packed, lost = None, ""
-        if self._tracked.brings and found.names and not failed:
-            parts = {name: self.values[name] for name in found.names if name in self.values}
-            value = found.objects, found.variables
+        if brings and (found.names or bound):
             try:
-                packed, _ = engine.ask(Pack(value, lambda: parts, found.numbers))
-            except SerializationError as error:
-                lost = str(error)
+                packed = self._pack(found, bound)
+            except SerializationError:
+                stayed = self._without_unpicklable(found, bound)
+                try:
+                    packed = self._pack(found, bound)
+                except SerializationError as error:
+                    lost = str(error)
         return Mutations(
-            found.names, found.unknown, found.unsteady, found.coarse, packed, lost, same
+            found.names,
+            found.unknown,
+            found.unsteady,
+            found.coarse,
+            packed,
+            lost,
+            tuple(name for name in bound if name not in outputs),
+            gone,
+            stayed,
         )
+
+    def _bound(self, outputs: Collection[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the names that mean another object now, and those that are gone."""
+        assert self._namespace is not None
+        before, now = self._before, self._namespace
+        bound = {
+            name: value
+            for name, value in now.items()
+            if name not in _NOT_VARIABLES
+            and (name in outputs or before.get(name, _NOTHING) is not value)
+        }
+        gone = tuple(name for name in before if name not in now)
+        estimator = Estimator(self._reducers)
+        new = [n for n in outputs if n in bound and before.get(n, _NOTHING) is not bound[n]]
+        sizes = {name: estimator.estimate(bound[name]) for name in new}
+        large = {n for n, size in sizes.items() if size.bytes > TOGETHER or size.at_least}
+        if large:
+            pairs, _ = in_common({**self.values, **bound}, large)
+            for name in large.difference(*pairs):
+                del bound[name]
+        return bound, gone
+
+    def _pack(self, found: Difference, bound: dict[str, Any]) -> PackedValues:
+        names = {**{n: self.values[n] for n in found.names if n in self.values}, **bound}
+        value = dict(map(_by_bytes, found.objects.items())), found.variables, bound
+        assert self._engine is not None
+        pack = Pack(value, lambda: names, found.numbers, self._namespace, found.arrays)
+        return self._engine.ask(pack)[0]
+
+    def _without_unpicklable(self, found: Difference, bound: dict[str, Any]) -> dict[str, str]:
+        """Drop what can't be pickled from the bound names; return those, with the reasons."""
+        stayed: dict[str, str] = {}
+        for name, value in list(bound.items()):
+            try:
+                self._pack(found._replace(objects={}, variables={}), {name: value})
+            except SerializationError as error:
+                stayed[name] = str(error)
+                del bound[name]
+        return stayed
+
+
+def _by_bytes(item: tuple[int, ReducedState]) -> tuple[int, ReducedState]:
+    """Have a changed array send its bytes: not as a view of the one that is to get them."""
+    number, state = item
+    if state.kind == "array" and not state.parts.dtype.hasobject:
+        return number, state._replace(parts=state.parts.view(ChangedBytes))
+    if state.kind in ("MaskedArray", "subclass") and not state.parts[0].dtype.hasobject:
+        data, *others = state.parts
+        return number, state._replace(parts=(data.view(ChangedBytes), *others))
+    return item
+
+
+TOGETHER = 1_000_000
+"""Bytes up to which an output comes with all others, as one graph of objects."""
+
+_NOT_VARIABLES = frozenset({"__name__", "__builtins__", "get_ipython"})
+
+_NOTHING = object()

@@ -69,29 +69,33 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     ``more``: names shared with other runs of the same cell; or, packed, the names captured by
     value, if any of them can change in place.
     """
-    captured = _captured(cell, more, names)
-    namespace: Names = {"__name__": "__main__", **captured.values}
+    namespace: Names = {"__name__": "__main__"}
+    captured = _captured(cell, more, names, namespace)
     if cell.seed is not None:
         seed(cell.seed, namespace["index"] if cell.per_item else None)
     try:
         ran = _run_alone(cell, namespace)
     except Exception as error:
-        if changed := _changed(captured.mutations(failed=True)):
+        mutations = captured.mutations(failed=True)
+        if mutations is not None and (mutations.names or mutations.bound):
+            what = "changed or assigned" if mutations.bound else "changed"
+            lost = joined([*dict.fromkeys((*mutations.names, *mutations.bound))])
             error_notes.add(
                 error,
-                f"Before that the cell changed {changed} on the worker. A cell that fails changes "
+                f"Before that the cell {what} {lost} on the worker. A cell that fails changes "
                 "nothing in the notebook.",
             )
         raise
-    outputs = {name: namespace[name] for name in cell.outputs if name in namespace}
-    ran = replace(ran, mutations=captured.mutations(ran.seconds, outputs))
+    ran = replace(ran, mutations=captured.mutations(ran.seconds, cell.outputs))
     return _results(cell, ran, namespace)
 
 
-def _captured(cell: Cell, more: PackedValues | Names | None, names: Names) -> Captured:
+def _captured(
+    cell: Cell, more: PackedValues | Names | None, names: Names, namespace: Names
+) -> Captured:
     if isinstance(more, dict):
-        return Captured(cell.tracked, None, {**more, **names})
-    return Captured(cell.tracked, more, names)
+        return Captured(cell.tracked, None, {**more, **names}, namespace)
+    return Captured(cell.tracked, more, names, namespace)
 
 
 def _changed(mutations: Mutations | None) -> str:
@@ -101,8 +105,9 @@ def _changed(mutations: Mutations | None) -> str:
 def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
     """Return the value of a cell that is one expression."""
     values: list[Any] = []
-    captured = Captured(cell.tracked, packed, names)
-    _run_alone(cell, {"__name__": "__main__", **captured.values}, values.append)
+    namespace: Names = {"__name__": "__main__"}
+    captured = Captured(cell.tracked, packed, names, namespace)
+    _run_alone(cell, namespace, values.append)
     if changed := _changed(captured.mutations()):
         print(
             f"{changed} changed on the worker, and not in the notebook: `%%remote` brings that.",

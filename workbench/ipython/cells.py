@@ -119,6 +119,8 @@ class _Scan(ast.NodeVisitor):
             self._read(node.id)
         elif isinstance(node.ctx, ast.Del):
             self._read(node.id)
+            if node.id not in self.required:  # it goes along, so that its end is seen there
+                self.optional[node.id] = None
             self._bound.discard(node.id)
             if not self._depth:
                 self.assigned.pop(node.id, None)

@@ -19,11 +19,13 @@ from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import Mutations, MutationTracker
 from workbench.serialization.object_state import (
+    FIXED,
     ReducedState,
     bindings,
     can_change,
     can_restore,
     is_array,
+    is_immutable,
     is_read_only,
     object_state_of,
     restore,
@@ -36,7 +38,7 @@ _CHANGED = Where("what the cell changed", "in the notebook")
 class Originals:
     """What a cell captured, as the notebook has it. Keeps those objects alive.
 
-    ``packed``: what travels by value, if any of it can be changed in place; ``names``: the rest, to
+    ``packed``: what travels by value, if any of it has parts or globals; ``names``: the rest, to
     be passed as it is. ``tracked``: what the worker must compare;
     ``slow``: names of stored objects that take longer to pickle than comparing may.
     """
@@ -45,7 +47,7 @@ class Originals:
         self,
         engine: Engine,
         captured: dict[str, Any],
-        variables: Mapping[str, Any],
+        variables: dict[str, Any],
         items: tuple[str, Sequence[Any]] = ("", ()),
         slow: Collection[str] = (),
     ) -> None:
@@ -60,8 +62,10 @@ class Originals:
         self.tracked = Tracked(tuple(changeable), foreign, (*(n for n in changeable if n in slow),))
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
-        if not by_value.keys().isdisjoint(changeable):
-            self.packed, self._memo = engine.ask(Pack(by_value, lambda: by_value))
+        plain = {n for n, each in by_value.items() if is_immutable(each) or type(each) in FIXED}
+        if not by_value.keys() <= plain.difference(changeable):
+            pack = Pack(by_value, lambda: by_value, namespace=variables)
+            self.packed, self._memo = engine.ask(pack)
             self.names = {n: each for n, each in captured.items() if n not in by_value}
             # All arrays but those of objects travel as such buffers. Checking the memo takes longer
             # than packing did.
@@ -98,8 +102,8 @@ class Originals:
         found = self._tracker.difference()
         return found.names, (*found.unknown, *found.unsteady)
 
-    def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
-        """Change the notebook's objects to the state of the worker's.
+    def update(self, mutations: Mutations, variables: dict[str, Any]) -> dict[str, Any]:
+        """Change the notebook's objects to the state of the worker's; return what the cell bound.
 
         An object that can't be changed in place is replaced by a new one, in all variables that
         had it, and in the captured objects that contain it.
@@ -113,15 +117,15 @@ class Originals:
         Exception
             Errors of the user's code (``__setstate__``). Then all is as it was.
         """
-        self._put_back(mutations, self.objects(), self.values, variables)
+        return self._put_back(mutations, self.objects(), self.values, variables)
 
     def copied(self, mutations: Mutations, name: str) -> Any:
         """Return the worker's value of one variable as a new object; the notebook's own stay."""
         memo: dict[int, Any] = {}
         copies: dict[str, Any] = copy.deepcopy(self.values, memo)
         own = {number: memo.get(id(obj), obj) for number, obj in self.objects().items()}
-        self._put_back(mutations, own, dict(copies), copies)
-        return copies[name]
+        bound = self._put_back(mutations, own, dict(copies), copies)
+        return {**copies, **bound}[name]
 
     def _put_back(
         self,
@@ -129,9 +133,10 @@ class Originals:
         own: Mapping[int, Any],
         values: Mapping[str, Any],
         variables: dict[str, Any],
-    ) -> None:
+    ) -> dict[str, Any]:
         assert mutations.packed is not None
-        (states, anew), _ = mutations.packed.open(_CHANGED, own.__getitem__)
+        opened = mutations.packed.open(_CHANGED, own.__getitem__, variables)
+        states, anew, bound = opened[0]
         renewed = {id(values[name]): value for name, value in anew.items() if name in values}
         variables |= {name: value for name, value in anew.items() if name not in values}
         updates = []
@@ -147,6 +152,7 @@ class Originals:
             for name, value in list(variables.items()):
                 if id(value) in renewed:
                     variables[name] = renewed[id(value)]
+        return bound  # type: ignore[no-any-return]
 
     def _state(self, value: Any, new: ReducedState) -> ReducedState:
         if new.kind != "bindings":

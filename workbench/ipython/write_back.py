@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report import write_back as texts
 from workbench.report.write_back import filled_in
+from workbench.serialization.mutations import Mutations
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
@@ -35,6 +36,8 @@ def at_end(job: Job, waited: bool) -> list[str]:
             notes.append(filled_in(texts.APART, [stored, other]))
         elif changed and not other:
             notes.append(filled_in(texts.PERHAPS_APART, changed, stored=stored))
+    for each in job.mutations:
+        notes += [filled_in(texts.STAYED, [name], why=why) for name, why in each.stayed.items()]
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
     return notes + [filled_in(text, each) for text, each in others if each]
 
@@ -55,24 +58,29 @@ def forget_finished(jobs: Iterable[Job]) -> None:
             job.mutations.clear()
 
 
-def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Update the notebook's objects to what the cell made of them.
+def bring(
+    job: Job, variables: dict[str, Any], outputs: Collection[str] = ()
+) -> tuple[dict[str, Any], str]:
+    """Change the notebook's objects, and bind the names, as the cell left them.
 
-    Returns those of the objects that the cell assigned; and a sentence about what failed.
+    Returns the ``outputs`` among those names, unbound; and a sentence on what didn't work.
     """
     originals, mutations = job.originals, next(iter(job.mutations), None)
     job.originals = None
     job.mutations.clear()
     if originals is None or mutations is None or mutations.lost:
         return {}, ""
+    bound: dict[str, Any] = {}
     try:
         if mutations.packed is not None:
-            originals.update(mutations, variables)
-    except Exception as error:  # from the user's code
+            bound = originals.update(mutations, variables)
+    except Exception as error:  # of code of the user's
         why = f"{type(error).__name__}: {error}"
         return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
-    own = originals.objects() if mutations.outputs else {}
-    return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
+    variables |= {name: value for name, value in bound.items() if name not in outputs}
+    for name in mutations.gone:
+        variables.pop(name, None)
+    return {name: bound[name] for name in outputs if name in bound}, ""
 
 
 def find(
@@ -91,7 +99,7 @@ def find(
             continue
         if not is_elsewhere and not job.is_over and name in job.originals.tracked.names:
             return job
-        if any(name in each.names and each.packed is not None for each in job.mutations):
+        if any(name in _brought(each) and each.packed is not None for each in job.mutations):
             return job
     return None
 
@@ -108,7 +116,7 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if job.errors:
         raise job.errors[0]
     originals = job.originals
-    found = next((each for each in job.mutations if name in each.names), None)
+    found = next((each for each in job.mutations if name in _brought(each)), None)
     if originals is None or found is None:
         return f"{job.name} didn't change {name}."
     if target is not None:
@@ -120,12 +128,17 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
         here.append(name)
     if here:
         raise MagicError(filled_in(texts.CHANGED_IN_BOTH, here, job=job.name))
-    _, failed = bring(job, variables)
+    _, failed = bring(job, variables, job.outputs)
     if failed:
         raise MagicError(failed)
     unknown = tuple(name for name in unknown if name in found.names)
     doubt = f"; {filled_in(texts.NOT_LOOKED_AT, unknown)}" if unknown else ""
-    return f"{job.name}: {', '.join(found.names)}{doubt}"
+    brought = dict.fromkeys([*found.names, *_brought(found)])
+    return f"{job.name}: {', '.join(brought)}{doubt}"
+
+
+def _brought(mutations: Mutations) -> tuple[str, ...]:
+    return (*mutations.names, *mutations.bound)
 
 
 def _names(each: Iterable[Sequence[str]]) -> list[str]:

@@ -49,6 +49,8 @@ PERHAPS_APART = (
 )
 """There are too many objects to search."""
 
+STAYED = "{what} stays on the worker: {why}"
+
 LOST = "{what} changed on the worker and can't be brought back: {why}"
 
 COPIES = (

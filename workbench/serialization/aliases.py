@@ -80,7 +80,7 @@ class _Walk:
             for each in level:
                 # A read-only array stays by reference: a write to it is an error, there as here.
                 if type(each) in told and not (type(each) is np.ndarray and is_read_only(each)):
-                    of = self.owners.setdefault(id(each), name)
+                    of = self.owners.setdefault(id(_memory_of(each)), name)
                     if of != name:
                         self.found[name, of] = None
             level = [each for each in level if type(each) in entered]
@@ -89,6 +89,13 @@ class _Walk:
                 self.cut.append(name)
                 return
             level = _inside(level)
+
+
+def _memory_of(value: Any) -> Any:
+    """Return the array that has the memory of an array; anything else stands for itself."""
+    while type(value) is np.ndarray and type(value.base) is np.ndarray:
+        value = value.base
+    return value
 
 
 def _references(level: list[Any]) -> int:

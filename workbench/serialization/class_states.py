@@ -64,16 +64,20 @@ def note_own(cls: type) -> None:
 def set_class_state(cls: type, state: Any) -> type:
     """Fill a class that came in a pickle, as cloudpickle does, but not with an outdated state.
 
-    Classes of this process stay as they are. cloudpickle would reset their attributes to those at
-    the time of pickling, and replace their methods by copies that don't see this process's
-    globals.
+    Classes of this process stay as they are, unless it is a worker and a task's submitter sends
+    them. cloudpickle would reset their attributes to those at the time of pickling, and replace
+    their methods by copies that don't see this process's globals.
     """
     is_new, held = cls not in _held, _held.setdefault(cls, _UNKNOWN)
     if building.met is not None and not is_new:
         building.met.append((cls, state))
         return cls
     origin = building.origin
-    if held is None or (not is_new and _is_older(origin, held.origin)):
+    if held is None:  # made here, perhaps by an earlier cell of the notebook that now sends it
+        if building.submitter == OWN or (origin is not None and origin[0] != building.submitter):
+            return cls
+        held = _UNKNOWN
+    elif not is_new and _is_older(origin, held.origin):
         return cls
     names = frozenset(state[0])
     _held[cls] = _Held(origin or held.origin, names)

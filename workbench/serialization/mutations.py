@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from workbench.serialization.object_state import (
     BoundName,
     ReducedState,
     bindings,
+    has_memory,
     is_builtin,
     is_same,
     is_same_maker,
@@ -83,6 +84,10 @@ class Difference(NamedTuple):
     unknown: tuple[str, ...]
     unsteady: tuple[str, ...]
     coarse: tuple[str, ...]
+    arrays: tuple[Array, ...] = ()
+
+
+NO_DIFFERENCE = Difference({}, {}, {}, (), (), (), ())
 
 
 class MutationTracker:
@@ -183,6 +188,9 @@ class MutationTracker:
         self._objects = {number: self._memo[number] for number in found}
         watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
         self._numbers = {id(obj): number for number, obj in watched.items()}
+        # Methods of builtin objects, like ``found.append``: nothing changes in them.
+        methods = {n: obj for n, obj in self._memo.items() if type(obj) is BuiltinFunctionType}
+        self._methods = {id(obj): (number, obj.__self__) for number, obj in methods.items()}
         return found
 
     def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
@@ -255,6 +263,12 @@ class MutationTracker:
             changed |= holders
             anew |= {n for n in holders if now[n].kind == WHOLE}
         rebound = self._rebound(anew)
+        methods = {
+            key: number
+            for key, (number, of) in self._methods.items()
+            if self._numbers.get(id(of)) not in anew
+        }
+        numbers = self._numbers | methods
         edges = [{n: seen.parts for n, seen in side.items()} for side in (before, now)]
         edges.append({n: frozenset(inside) for n, inside in self._inside.items()})
         names = [str(name) for each in rebound.values() for what, name in each if what == "global"]
@@ -265,11 +279,12 @@ class MutationTracker:
                 **{n: ReducedState("bindings", bound) for n, bound in rebound.items()},
             },
             {n: self._values[n] for n, roots in self._roots.items() if roots & anew},
-            {key: n for key, n in self._numbers.items() if n not in anew},
+            {key: n for key, n in numbers.items() if n not in anew},
             tuple(dict.fromkeys(names)),
             self._through(edges, unknown),
             self._through(edges, self._unsteady),
             tuple(n for n, roots in self._roots.items() if roots & self._coarse & changed),
+            tuple(each for n, each in self._objects.items() if has_memory(each) and n not in anew),
         )
 
     def _compare(
@@ -388,7 +403,7 @@ class _StateDigest:
 
 
 def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
-    """Return the numbers of the parts that have one, and of tuples' parts."""
+    """Return the numbers of the parts, of tuples' parts, and of bound methods' objects."""
     numbers = []
     stack = [parts]
     while stack:
@@ -399,6 +414,8 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
                 numbers.append(number)
             elif kind is tuple or kind is frozenset:
                 stack.append(part)
+            elif kind is BuiltinFunctionType:
+                stack.append((part.__self__,))  # of a method of a builtin type, its object
     return numbers
 
 
@@ -410,11 +427,12 @@ def _can_fill(before: _Seen, now: _Seen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mutations:
-    """A `Difference` in the form that travels.
+    """A `Difference` in the form that travels, with the names that a cell bound.
 
-    The names are as there. ``packed`` has its objects and variables; if None, they weren't sent:
-    ``lost`` is a sentence that says why, unless they weren't asked for. ``outputs``: numbers of the
-    tracked objects among those that the cell assigned, by variable.
+    The first four fields are as in `Difference`. ``packed`` holds its objects and variables, and
+    the values of the names ``bound``; None if they stayed on the worker: then ``lost`` says why in
+    a sentence, unless they weren't asked for. ``gone`` are names that the cell deleted; ``stayed``
+    are those whose values can't be pickled, with the reasons.
     """
 
     names: tuple[str, ...] = ()
@@ -423,4 +441,6 @@ class Mutations:
     coarse: tuple[str, ...] = ()
     packed: PackedValues | None = None
     lost: str = ""
-    outputs: Mapping[str, int] = field(default_factory=dict)
+    bound: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    stayed: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,6 @@ import contextlib
 import copyreg
 import datetime
 import decimal
-import dis
 import fractions
 import operator
 import pathlib
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.serialization.arrays import Reducers
+from workbench.serialization.arrays import Reducers, has_attributes
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
@@ -87,14 +86,9 @@ def can_change(value: Any, depth: int = 8) -> bool:
     """True if the value may have something that can be changed in place."""
     if type(value) in _FIXED_CONTAINERS:
         return not depth or any(can_change(each, depth - 1) for each in value)
-    if type(value) is types.FunctionType:
-        return travels_by_value(value) and bool(
-            not depth
-            or vars(value)
-            or _rebinds(value.__code__)
-            or any(can_change(each, depth - 1) for each in bindings(value).values())
-        )
-    if isinstance(value, type):
+    if type(value) is types.BuiltinFunctionType:
+        return can_change(value.__self__, depth)
+    if isinstance(value, types.FunctionType | type):
         return travels_by_value(value)
     return type(value) not in FIXED and not isinstance(value, np.dtype)
 
@@ -104,18 +98,14 @@ def is_array(value: Any) -> bool:
     return type(value) is np.ndarray and not value.dtype.hasobject
 
 
+def has_memory(value: Any) -> bool:
+    """Return True for an array, of any class, of which others may be views."""
+    return isinstance(value, np.ndarray) and not value.dtype.hasobject
+
+
 def is_read_only(value: Any) -> bool:
     """True if it is an array, of any class, that can't be written to."""
     return isinstance(value, np.ndarray) and not value.flags.writeable
-
-
-def _rebinds(code: types.CodeType) -> bool:
-    """True if a function's code assigns globals or variables of outer functions."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return not _STORES.isdisjoint(code.co_code[::2]) or any(map(_rebinds, inner))
-
-
-_STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 
 
 def object_state_of(value: Any, reducers: Reducers) -> ReducedState:
@@ -130,6 +120,9 @@ def object_state_of(value: Any, reducers: Reducers) -> ReducedState:
         return ReducedState("array", value.view(), (value.dtype, value.shape))
     if kind in reducers:
         return ReducedState(WHOLE, value)
+    if has_attributes(kind) and not value.dtype.hasobject:
+        own = value.view(np.ndarray), dict(vars(value))
+        return ReducedState("subclass", own, (kind, value.dtype, value.shape))
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return ReducedState(kind.__name__, *_NUMPY[kind.__name__](value))
     try:
@@ -300,8 +293,8 @@ def _names_in(code: types.CodeType) -> set[str]:
 
 def can_restore(value: Any, new: ReducedState) -> bool:
     """True if `restore` can give the value this state."""
-    if new.kind in ("array", "MaskedArray"):
-        is_same = (value.dtype, value.shape) == new.maker
+    if new.kind in ("array", "MaskedArray", "subclass"):
+        is_same = (value.dtype, value.shape) == new.maker[-2:]
         return bool(is_same and value.flags.writeable)
     return new.kind != WHOLE
 
@@ -318,6 +311,10 @@ def restore(value: Any, new: ReducedState, old: ReducedState) -> None:
             value[:] = parts
         case "array":
             np.copyto(value, parts)
+        case "subclass":
+            np.copyto(value.view(np.ndarray), parts[0])
+            vars(value).clear()
+            vars(value).update(parts[1])
         case "dict" | "Counter":
             dict.clear(value)
             dict.update(value, parts)

@@ -7,11 +7,12 @@ what changed in them.
 
 from __future__ import annotations
 
-import functools
 import io
 import pickle
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,35 @@ from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 from workbench.serialization.scratch import Scratch, Sink
+from workbench.serialization.shared_memory import SharedBlocks, is_of_pandas
 
 Numbers = Mapping[int, int]
 """id of an object that the other side has → its number there."""
+
+
+class _Namespace:
+    """Stands in a pickle for the namespace of the cell that is pickled, or where it is opened."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._module = {name: names[name] for name in _OF_MODULES if name in names}
+
+    def __reduce__(self) -> Any:
+        return _namespace, (self._module,)
+
+
+_OF_MODULES = ("__package__", "__name__", "__path__", "__file__")
+"""What a function's globals have of its module, as cloudpickle has it."""
+
+_opening = threading.local()  # its `namespace`: that of the values being opened
+
+
+def _namespace(module: dict[str, Any]) -> dict[str, Any]:
+    namespace: dict[str, Any] | None = getattr(_opening, "namespace", None)
+    if namespace is None:
+        return module
+    if "__builtins__" not in namespace:  # no code has run in it: a new one, on a worker
+        namespace |= module
+    return namespace
 
 
 class NumberingPickler(Pickler):
@@ -35,12 +62,18 @@ class NumberingPickler(Pickler):
     """
 
     def __init__(
-        self, file: Writable, reducers: Reducers, keep: BufferCallback, numbers: Numbers
+        self,
+        file: Writable,
+        reducers: Reducers,
+        keep: BufferCallback,
+        numbers: Numbers,
+        namespace: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(file, reducers, keep)
         self.numbers = numbers
         self.met: set[int] = set()
         self.root: Any = None
+        self._namespace = namespace
 
     def persistent_id(self, obj: Any) -> int | None:
         number = self.numbers.get(id(obj))
@@ -51,6 +84,14 @@ class NumberingPickler(Pickler):
             return None
         self.met.add(number)
         return number
+
+    def _reduce_code(self, obj: Any) -> Any:
+        """Leave out the globals of the namespace's own functions: the other side has them."""
+        reduced = super()._reduce_code(obj)
+        if type(obj) is FunctionType and obj.__globals__ is self._namespace:
+            attributes, slots = reduced[2]
+            return (*reduced[:2], (attributes, {**slots, "__globals__": {}}), *reduced[3:])
+        return reduced
 
 
 class _Unpickler(pickle.Unpickler):
@@ -73,11 +114,15 @@ class PackedValues:
     refs: list[Any]
 
     def open(
-        self, where: Where, resolve: Callable[[int], Any] | None = None
+        self,
+        where: Where,
+        resolve: Callable[[int], Any] | None = None,
+        namespace: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[int, Any]]:
         """Build private, writable copies of the values; return them, and all objects by number.
 
-        ``resolve`` returns the object for a number that travelled in its place.
+        ``resolve`` returns the object for a number that travelled in its place. ``namespace``
+        becomes the globals of functions from the packing side's namespace; None: a new one.
 
         Raises
         ------
@@ -87,7 +132,14 @@ class PackedValues:
         buffers = [private_bytes(buffer) for buffer in self.buffers]
         unpickler = _Unpickler(io.BytesIO(self.stream), buffers=buffers)
         unpickler.resolve = resolve
-        value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
+        outer, _opening.namespace = getattr(_opening, "namespace", None), namespace
+        before = None if namespace is None else namespace.get("__builtins__")
+        try:
+            value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
+        finally:
+            _opening.namespace = outer
+            if namespace is not None and before is not None:
+                namespace["__builtins__"] = before  # cloudpickle sets another
         return value, unpickler.memo.copy()
 
 
@@ -127,11 +179,15 @@ def pack(
     parts: Parts,
     limit: int = 1 << 62,
     numbers: Numbers | None = None,
+    namespace: dict[str, Any] | None = None,
+    known: Sequence[Array] = (),
 ) -> tuple[PackedValues, Any]:
     """Return the values in the form that travels, and the pickler's memo: id → (number, object).
 
     The memo keeps those objects alive. The ``reducers`` fill ``refs``; ``parts`` is called on
     failure: it names the parts to search for the cause. ``limit`` is a number of bytes of pickle.
+    Functions whose globals are the ``namespace`` have that of the other side there. Views of the
+    ``known`` arrays, which have numbers, are views of the other side's.
 
     Raises
     ------
@@ -140,11 +196,24 @@ def pack(
     StoreFullError
         If the pickle passes the limit.
     """
+
+    def make(file: Writable, reducers: Reducers, keep: BufferCallback) -> Pickler:
+        if numbers is None:
+            made = Pickler(file, reducers, keep)
+        else:
+            made = NumberingPickler(file, reducers, keep, numbers, namespace)
+        if namespace is not None:
+            made.globals_ref[id(namespace)] = _Namespace(namespace)
+        return made
+
     sink = Sink(limit, Scratch())
-    make: Any = Pickler
-    if numbers is not None:
-        make = functools.partial(NumberingPickler, numbers=numbers)
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
+    if len(buffers) > (not known) and SharedBlocks(buffers, known):
+        own = [obj for _, obj in pickler.memo.copy().values() if is_of_pandas(obj)]
+        shared = SharedBlocks(buffers, known, own)
+        refs.clear()
+        sink = Sink(limit, Scratch())
+        pickler, buffers = pickle_into(sink, value, shared.reducers(reducers), parts, make)
     pieces = sink.pieces()
     packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
     pieces.clear()  # the caller keeps the memo, whose pickler refers to the sink

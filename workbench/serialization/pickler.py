@@ -85,6 +85,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _reduce_method
         if kind is CodeType:
             return _reduce_code_object
+        if arrays.has_attributes(kind):
+            return arrays.reduce_own_subclass
         return libraries.find(kind) or _registered(kind) or interchange.find(kind)
 
     def class_state(self, cls: type) -> Any:

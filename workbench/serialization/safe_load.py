@@ -48,7 +48,10 @@ _HARMLESS = [
         (r"scipy\.sparse\._\w+", r"[a-z]{3}_(array|matrix)"),
         ("torch", r"Tensor|(u?int|b?float|complex)\d+|bool"),
         (r"torch\.nn\.parameter", "Parameter"),
-        (r"workbench\.serialization\.arrays", "_as_memoryview|_as_subclass|_as_masked"),
+        (
+            r"workbench\.serialization\.arrays",
+            "_as_memoryview|_as_subclass|_as_masked|_set_attributes",
+        ),
         (
             r"workbench\.serialization\.libraries",
             "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied",

@@ -22,9 +22,9 @@ CELLS = [
     ("(n := m) + n", "m", "", "n"),
     ("x: int = z\ny: Note", "z", "Note", "x"),
     ("_private = x\npublic = _private", "x", "", "public"),
-    # deletion
-    ("x = 1\ndel x", "", "", ""),
-    ("x = 1\nif flag:\n    del x", "flag", "", "x"),
+    # deletion: the name goes along, so that it can be missed at the end
+    ("x = 1\ndel x", "", "x", ""),
+    ("x = 1\nif flag:\n    del x", "flag", "x", "x"),
     # imports, functions, classes and helpers don't come back
     ("from math import pi\narea = pi * r ** 2", "r", "", "area"),
     ("from math import *\ny = sin(x)", "", "sin x", "y"),

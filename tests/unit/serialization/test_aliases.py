@@ -115,3 +115,9 @@ def test_a_read_only_array_is_not_changed_through_anybody() -> None:
     objects[0, 0] = inner = [1]
     objects.flags.writeable = False
     assert in_common({"x": objects, "y": inner}, ["x"]) == ([("x", "y")], [])
+
+
+def test_arrays_have_memory_in_common() -> None:
+    base = np.zeros(6)
+    assert in_common({"left": base[:4], "right": [base[2:]]}, ["left"])[0] == [("left", "right")]
+    assert in_common({"left": base, "right": base.copy()}, ["left"])[0] == []

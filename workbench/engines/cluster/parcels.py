@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Array, Reducer
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
@@ -101,11 +101,16 @@ class Packer:
         return self.pack(failure, None, "an error")._replace(failed=True)
 
     def pack_values(
-        self, value: Any, parts: Parts, numbers: Numbers | None = None
+        self,
+        value: Any,
+        parts: Parts,
+        numbers: Numbers | None = None,
+        namespace: dict[str, Any] | None = None,
+        known: Sequence[Array] = (),
     ) -> tuple[PackedValues, Any]:
         """See `queries.Pack`."""
         met: list[ObjectRef] = []
-        return pack(value, self.reducers(met), met, parts, LIMIT, numbers)
+        return pack(value, self.reducers(met), met, parts, LIMIT, numbers, namespace, known)
 
     # -- what travels → value -----------------------------------------------------------------
 

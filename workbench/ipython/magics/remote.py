@@ -169,9 +169,9 @@ class RemoteMagics(NotebookMagics):
             brings = handle is None and request.items is None
             tracked = replace(originals.tracked, brings=brings)
             request = replace(request, cell=replace(request.cell, tracked=tracked))
-            if brings and tracked.names:
+            if brings:
                 job.originals = originals
-                if not wait:
+                if tracked.names and not wait:
                     originals.watch()
         try:
             for refs in self._submit(engine, request, handle, originals, job):
@@ -217,7 +217,10 @@ class RemoteMagics(NotebookMagics):
         job.wait()
         variables = self._notebook.variables
         values = job.result()
-        own, failed = write_back.bring(job, variables)
+        own, failed = write_back.bring(job, variables, outputs)
+        for name in request.names.bound:
+            if name in variables:
+                self._notebook.stayed.pop(name, None)
         if failed:
             self._notebook.router.note(job.origin, failed)
         for name, ref in outputs.items():

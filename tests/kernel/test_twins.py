@@ -1,0 +1,34 @@
+"""A cell on a worker does what it would have done in the notebook: random programs show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.twins.programs import WORLDS, program
+from tests.twins.run import Twins
+
+SETTINGS = ("settings", "random")
+"""Worlds that aren't the same yet."""
+
+SAME = tuple(name for name in WORLDS if name not in SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def twins(runtime_dir: str) -> Iterator[Twins]:
+    made = Twins(runtime_dir)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(25), pytest.param(range(25, 200), marks=pytest.mark.extended)],
+)
+def test_they_show_the_same_and_leave_the_same_notebook(twins: Twins, seeds: range) -> None:
+    """Or the cell says what differs; nor does it say so where nothing does."""
+    for seed in seeds:
+        made = program(seed, SAME)
+        found = twins.differ(made)
+        assert not found.is_silent, f"{seed}\n{made}\n{found}"

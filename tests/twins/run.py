@@ -1,0 +1,174 @@
+"""Runs programs in both kernels, and holds the twins against each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.kernel.conftest import Cell, Kernel
+from tests.twins.programs import IMPORTS, WORLDS, Program, program
+
+LOOKS = str(Path(__file__).parent)
+BEGIN = f"%reset -f\nimport sys\nsys.path.insert(0, {LOOKS!r})\nimport looks\n" + (
+    "sys.path.remove(sys.path[0])\nlooks.begin()\ndel looks"
+)
+LOOK = "print(__import__('sys').modules['looks'].described(globals()))"
+
+
+FAILS = "Nothing was sent|A cell that fails changes nothing"
+"""Words for all that a cell did before it failed: of that nothing reaches the notebook."""
+
+WARNED = r"\w*Warning: .*"
+
+
+@dataclass
+class Outcome:
+    """What a twin has shown, and what it left."""
+
+    shown: list[str] = field(default_factory=list)
+    said: str = ""
+    failures: str = ""
+    notebook: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the twins differ: names of variables and settings, numbers of cells."""
+
+    names: dict[str, tuple[str, str]]
+    cells: dict[int, tuple[str, str]]
+    said: str
+    failures: str
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.cells)
+
+    @property
+    def is_silent(self) -> bool:
+        """True if no word was said of a name that differs, or of any where only output does."""
+        words = set(re.findall(r"\w+", self.said + self.failures))
+        told = (bool(self.said) and not self.names) or not words.isdisjoint(self.names)
+        return bool(self) and not told and not re.search(FAILS, self.failures)
+
+
+def shown_by(cell: Cell) -> str:
+    """Return what a person sees of a cell beside its line: prints, values, the error."""
+    parts = [cell.text(), *map(str, cell.results())]
+    if cell.failure:
+        # The traceback has the worker's frames, too: the error itself counts.
+        parts.append(_error(cell.failure))
+    parts += re.findall(WARNED, cell.text("stderr"))
+    return re.sub(r" at 0x\w+", "", "\n".join(parts))
+
+
+def _error(failure: str) -> str:
+    """Return an error's own line. What isn't defined is said in other words by a remote cell."""
+    kind, *lines = re.sub(r"TaskError\((\w+)\)", r"\1", failure).split("\n")
+    said = next((line for line in reversed(lines) if line.startswith(f"{kind}:")), kind)
+    if kind in ("NameError", "NotDefinedError"):
+        return "NameError " + re.findall(r"['`](\w+)['`]", said)[0]
+    return said
+
+
+def ran(kernel: Kernel, made: Program, remote: bool) -> Outcome:
+    """Run the program from a notebook that is as new."""
+    kernel.ok(BEGIN)
+    kernel.ok(IMPORTS)
+    outcome = Outcome()
+    for source, is_remote in zip(made.cells, made.remote, strict=True):
+        is_remote = is_remote and remote
+        cell = kernel.run("%%remote --wait\n" * is_remote + source)
+        outcome.shown.append(shown_by(cell))
+        if is_remote:
+            outcome.said += re.sub(rf".*{WARNED}\n.*", "", cell.notes) + "\n"
+            outcome.failures += cell.failure
+    outcome.notebook = json.loads(kernel.ok(LOOK).text())
+    return outcome
+
+
+class Twins:
+    """A plain kernel, and one with a session of one worker."""
+
+    def __init__(self, directory: str) -> None:
+        environment = {"WORKBENCH_RUNTIME_DIR": directory, "WORKBENCH_WORKERS": "1"}
+        self.plain = Kernel(environment)
+        self.ours = Kernel(environment)
+        self.ours.ok("%load_ext workbench")
+
+    def differ(self, made: Program) -> Difference:
+        """Run both, and compare."""
+        plain, ours = ran(self.plain, made, False), ran(self.ours, made, True)
+        names = {
+            name: (plain.notebook.get(name, "nothing"), ours.notebook.get(name, "nothing"))
+            for name in {**plain.notebook, **ours.notebook}
+            if plain.notebook.get(name) != ours.notebook.get(name)
+        }
+        cells = {
+            n: (one, two)
+            for n, (one, two) in enumerate(zip(plain.shown, ours.shown, strict=True))
+            if one != two
+        }
+        said = "\n".join(
+            line for line in ours.said.splitlines() if not re.match(r"\W*(cell|\d)", line)
+        )
+        return Difference(names, cells, said.strip(), ours.failures)
+
+    def smallest(self, made: Program) -> Program:
+        """Return a program of as few cells as still differ without a word."""
+        for fewer in made.smaller():
+            if self.differ(fewer).is_silent:
+                return self.smallest(fewer)
+        return made
+
+    def close(self) -> None:
+        """Shut both down."""
+        self.ours.run("%workbench stop")
+        for kernel in (self.plain, self.ours):
+            kernel.stop()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.twins.run", description=__doc__)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--worlds", default=",".join(name for name in WORLDS if name != "random"))
+    parser.add_argument("--smaller", action="store_true", help="make each difference smaller")
+    options = parser.parse_args()
+    counted: Counter[str] = Counter()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="twins-") as directory:
+        os.environ.setdefault("IPYTHONDIR", directory)
+        twins = Twins(directory)
+        try:
+            for seed in range(options.seed, options.seed + options.count):
+                made = program(seed, tuple(options.worlds.split(",")))
+                found = twins.differ(made)
+                kind = "silent" if found.is_silent else "told" if found else "same"
+                if not found and found.said:
+                    kind = "words for nothing"
+                counted[kind] += 1
+                if kind in ("silent", "words for nothing"):
+                    if kind == "silent" and options.smaller:
+                        made = twins.smallest(made)
+                        found = twins.differ(made)
+                    print(f"-- {seed}: {kind}\n{made}\n   said: {found.said!r}", flush=True)
+                    for name, (one, two) in found.names.items():
+                        print(f"   {name}: {one}\n        {two}")
+                    for n, (one, two) in found.cells.items():
+                        print(f"   cell {n} showed {one!r}\n                {two!r}", flush=True)
+        finally:
+            twins.close()
+    print(f"{options.count} programs in {time.monotonic() - began:.0f} s: {dict(counted)}")
+    return int(counted["silent"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Arrays that share memory travel as views of one block, so that they share memory there, too."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.serialization.arrays import Array, Reducers, address, reduce_array
+
+MOST_PAIRS = 1000
+"""Pairs of arrays that are looked at, of those that lie in one stretch of memory. Of more, some
+surely share it."""
+
+MOST_WORK = 1000
+"""What `numpy.shares_memory` may try for a pair; what it can't tell by then counts as shared."""
+
+
+class ChangedBytes(np.ndarray[Any, Any]):
+    """An array of which the bytes travel, whatever else shows the same memory."""
+
+    def __reduce__(self) -> Any:
+        return reduce_array(self.view(np.ndarray))
+
+
+class SharedBlocks:
+    """The stretches of memory of which several arrays show the same bytes.
+
+    Keeps those arrays alive: the blocks have their memory, and not them. The other side has the
+    ``known`` arrays: what lies in one of them is a view of that. Arrays of ``frames``, objects of
+    pandas, travel alone: pandas itself knows which of its objects share memory, and copies it
+    before it writes; it wouldn't know that of what is built from a pickle.
+    """
+
+    def __init__(
+        self, arrays: Sequence[Array], known: Iterable[Array] = (), frames: Iterable[Any] = ()
+    ) -> None:
+        self._apart = {_bounds(array) for each in frames for array in _arrays_of(each)}
+        arrays = [each for each in arrays if _bounds(each) not in self._apart]
+        self._known = _Known(known)
+        self._is_known = any(self._known.around(each) is not None for each in arrays)
+        self._begins: list[int] = []
+        self._blocks: list[npt.NDArray[np.uint8]] = []
+        self._arrays: list[Array] = []
+        group: list[Array] = []
+        group_end = 0
+        bounds = ((*_bounds(array), array) for array in arrays if array.nbytes)
+        for begin, end, array in sorted(bounds, key=lambda each: each[:2]):
+            if begin >= group_end:
+                self._add(group, group_end)
+                group = []
+            group.append(array)
+            group_end = max(group_end, end)
+        self._add(group, group_end)
+
+    def _add(self, group: list[Array], end: int) -> None:
+        pairs = combinations(group, 2)
+        if any(_share(one, two) for one, two in islice(pairs, MOST_PAIRS)) or next(pairs, None):
+            begin = _bounds(group[0])[0]
+            memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
+            self._begins.append(begin)
+            self._blocks.append(np.frombuffer(memory, np.uint8))
+            self._arrays += group
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks) or self._is_known
+
+    def reducers(self, others: Reducers) -> Reducers:
+        """Return the reducers with one of ours for arrays, by which they are views of blocks."""
+        return {np.ndarray: self._reduce, **others}
+
+    def _reduce(self, array: Array) -> Any:
+        if array.nbytes and not array.dtype.hasobject and _bounds(array) not in self._apart:
+            if (whole := self._known.around(array)) is not None and array is not whole:
+                offset = address(array) - address(whole)
+                layout = array.shape, array.dtype, offset, array.strides
+                return view_of, (whole, whole.strides, *layout)
+            begin, end = _bounds(array)
+            place = bisect_right(self._begins, begin) - 1
+            if place >= 0:
+                block, offset = self._blocks[place], address(array) - self._begins[place]
+                if array is not block and end <= self._begins[place] + block.nbytes:
+                    return np.ndarray, (array.shape, array.dtype, block, offset, array.strides)
+        return reduce_array(array)
+
+
+class _Known:
+    """Arrays by the memory that they span, none of them within another."""
+
+    def __init__(self, arrays: Iterable[Array]) -> None:
+        self._begins: list[int] = []
+        self._spans: list[tuple[int, Array]] = []
+        last = 0
+        bounds = [(*_bounds(array), array) for array in arrays if array.nbytes]
+        for begin, end, array in sorted(bounds, key=lambda each: (each[0], -each[1])):
+            if end > last:
+                self._begins.append(begin)
+                self._spans.append((end, array))
+                last = end
+
+    def around(self, array: Array) -> Array | None:
+        """Return the array in whose span this one lies."""
+        if not (self._spans and array.nbytes) or array.dtype.hasobject:
+            return None
+        begin, end = _bounds(array)
+        place = bisect_right(self._begins, begin) - 1
+        whole_end, whole = self._spans[place]
+        return whole if place >= 0 and end <= whole_end else None
+
+
+def view_of(
+    whole: Array,
+    strides_there: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    offset: int,
+    strides: tuple[int, ...],
+) -> Array:
+    """Return the view of an array that begins so many bytes behind its first element.
+
+    An array that has another layout here than there had no array beside it in its memory: the
+    view is of a copy.
+    """
+    if whole.strides != strides_there:
+        whole = whole.copy("F" if strides_there[0] < strides_there[-1] else "C")
+    begin, memory = _memory(whole)
+    view = np.ndarray(shape, dtype, memory, address(whole) + offset - begin, strides)
+    view.flags.writeable = whole.flags.writeable
+    return view
+
+
+def _memory(array: Array) -> tuple[int, Any]:
+    """Return the address of the memory that an array spans, and that memory; it keeps the array."""
+    begin, end = _bounds(array)
+    memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
+    memory.keeps = array
+    return begin, memory
+
+
+def is_of_pandas(value: Any) -> bool:
+    """True if it is a part of pandas's own, like a block of a frame."""
+    return type(value).__module__.partition(".")[0] == "pandas"
+
+
+def _arrays_of(value: Any) -> list[Array]:
+    """Return the arrays that a part of pandas's consists of."""
+    found = [getattr(value, name, None) for name in ("values", "_ndarray", "_data", "_mask")]
+    return [each for each in found if isinstance(each, np.ndarray)]
+
+
+def _bounds(array: Array) -> tuple[int, int]:
+    """The addresses of an array's first byte and behind its last."""
+    reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    begin = address(array)
+    low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
+    return begin + low, begin + high + array.itemsize
+
+
+def _share(one: Array, two: Array) -> bool:
+    try:
+        return bool(np.shares_memory(one, two, max_work=MOST_WORK))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
