@@ -59,7 +59,7 @@ class Measurement:
 
 
 def sharing(first: Any, second: Any) -> Measurement:
-    """Whether two values are the same memory, in one process or in two.
+    """Judge whether two values are the same memory, in one process or in two.
 
     The same bytes have the same inode and offset in every process, whatever their addresses are.
 
@@ -101,7 +101,7 @@ def sharing(first: Any, second: Any) -> Measurement:
 
 
 def on_cluster() -> bool:
-    """Whether the session runs on a cluster, where much is otherwise than the lessons say."""
+    """Judge whether the session runs on a cluster, where much is otherwise than the lessons say."""
     engine = context.get()
     return engine is not None and engine.end_reason is None and engine.facts.system != "local"
 
@@ -119,7 +119,7 @@ def _pages(place: Location) -> Said:
 
 
 def identity(first: Any, second: Any) -> Measurement:
-    """Whether two names mean the same Python object, as ``is`` says.
+    """Judge whether two names mean the same Python object, as ``is`` says.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def _functions(live: Live, name: str) -> list[ObjectRecord]:
     needs=("parcel",),
 )
 def lean_parcel(live: Live) -> Outcome:
-    """Whether the stored parcel has all numbers and next to nothing pickled."""
+    """Judge whether the stored parcel has all numbers and next to nothing pickled."""
     import numpy as np
 
     record, stored = live.record("parcel"), live.value("parcel")
@@ -86,7 +86,7 @@ def lean_parcel(live: Live) -> Outcome:
     needs=("windows", "window"),
 )
 def windows_once(live: Live) -> Outcome:
-    """Whether what is stored is small, and ``window`` cuts each window out of it."""
+    """Judge whether what is stored is small, and ``window`` cuts each window out of it."""
     import numpy as np
 
     record, stored, window, codes = (
@@ -117,7 +117,7 @@ def windows_once(live: Live) -> Outcome:
 
 
 def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectRecord]) -> bool:
-    """Whether a call has stored more than the function: what is passed by value is stored anew.
+    """Check that a call has stored more than the function: what is passed by value is stored anew.
 
     Ids count what this notebook has made, so nothing is between the last of what the call needs
     and its result.
@@ -140,7 +140,7 @@ def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectR
     needs=("found",),
 )
 def light_function(live: Live) -> Outcome:
-    """Whether ``search`` went without ``letters``, which is stored once."""
+    """Judge whether ``search`` went without ``letters``, which is stored once."""
     sent, letters = _functions(live, "search"), live["letters"]
     if not sent:
         return wrong("No function `search` was sent to a worker.")
@@ -194,7 +194,7 @@ def light_function(live: Live) -> Outcome:
     needs=("found_rows", "queries"),
 )
 def one_function(live: Live) -> Outcome:
-    """Whether one light function ``look_up`` has answered all queries."""
+    """Judge whether one light function ``look_up`` has answered all queries."""
     sent = _functions(live, "look_up")
     sent = [each for each in sent if site_of(each) == site_of(sent[-1])]  # of the cell's last run
     total = human_bytes(sum(record.size for record in sent))
@@ -225,7 +225,7 @@ def one_function(live: Live) -> Outcome:
     subject="signs",
 )
 def cheap_table(live: Live) -> Outcome:
-    """Whether less than 100 kB of the stored table is pickled, with all its texts."""
+    """Judge whether less than 100 kB of the stored table is pickled, with all its texts."""
     record, stored = live.record("signs"), live.value("signs")
     words = [name.split()[0] for name in live["names"][: len(live["some"])]]
     pickled = human_bytes(_pickled(record))

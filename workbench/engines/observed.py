@@ -53,7 +53,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
 
 
 def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
-    """Whether it differs but for its age."""
+    """True if it differs but for its age."""
     known = before.age is not None and after.age is not None
     return before.at(0.0 if known else before.age) != after.at(0.0 if known else after.age)
 

@@ -177,9 +177,9 @@ class Backend(Protocol):
     session: str
     """The session's unique name, the same in all its processes."""
     joined: bool
-    """Whether the session was there before this process came."""
+    """True if the session was there before this process came."""
     blocks: bool
-    """Whether who waits must do so with `wait`: this is a task, whose slot that lends."""
+    """True if who waits must do so with `wait`: this is a task, whose slot that lends."""
 
     @property
     def process(self) -> str:
@@ -229,7 +229,7 @@ class Backend(Protocol):
         """One of ours is over: nobody stops it any more."""
 
     def has_begun(self, task: int) -> bool:
-        """Whether a worker has it, or it is over."""
+        """True if a worker has it, or it is over."""
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:
         """Stop these, wherever they are: queued, interrupted if they run, killed by ``force``."""

@@ -69,7 +69,7 @@ class KnownObject:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is there, or never will be."""
+        """True if it is there, or never will be."""
         return self.state in (READY, FAILED, FREED)
 
 

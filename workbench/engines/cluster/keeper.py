@@ -186,7 +186,7 @@ class Keeper:
         )
 
     def listens(self, audience: int) -> bool:
-        """Whether it has come, and hasn't left."""
+        """True if it has come, and hasn't left."""
         return audience in self._listeners
 
     def stop(self, tasks: Sequence[int], force: bool) -> None:

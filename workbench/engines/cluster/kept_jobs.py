@@ -66,7 +66,7 @@ class KeptJobs:
 
     @property
     def all_over(self) -> bool:
-        """Whether none runs or waits."""
+        """True if none runs or waits."""
         return all(job.is_over for job in self._jobs.values())
 
     def job(self, head: Head) -> None:

@@ -219,7 +219,7 @@ class ClusterTasks(ClusterStore):
         self._over(own, error)
 
     def _loses_output(self, own: Head, error: WorkbenchError) -> bool:
-        """Whether its process died, and nobody has said so yet: of a job the keeper does, of an
+        """True if its process died, and nobody has said so yet: of a job the keeper does, of an
         actor's calls the first that fails."""
         if own.is_own or own.actor in self._dead:
             return False

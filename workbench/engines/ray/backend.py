@@ -134,7 +134,7 @@ def _join(config: Config, variables: Variables) -> bool:
 
 
 def _join_here(options: dict[str, Any]) -> bool:
-    """Whether this machine is part of a cluster, to which we are connected now."""
+    """True if this machine is part of a cluster, to which we are connected now."""
     try:
         ray.init(address="auto", **options)
     except ConnectionError:

@@ -44,7 +44,7 @@ def copied(stored: StoredValue) -> StoredValue:
 
 
 def lives(pid: int) -> bool:
-    """Whether that process of this node has not ended."""
+    """True if that process of this node has not ended."""
     return os.path.exists(f"/proc/{pid}")
 
 
@@ -81,7 +81,7 @@ def _needs(launch: Launch) -> dict[str, Any]:
 
 
 def living(places: Sequence[tuple[str, int]]) -> list[bool]:
-    """Whether these processes, each on its node, live."""
+    """True if these processes, each on its node, live."""
     found = []
     for node, pid in places:
         at = NodeAffinitySchedulingStrategy(node, soft=False)

@@ -359,4 +359,4 @@ class RayBackend:
             ray.kill(self._supervisor)
 
     leaves_ray = False
-    """Whether this process came to Ray only for the session."""
+    """True if this process came to Ray only for the session."""
