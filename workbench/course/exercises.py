@@ -105,7 +105,7 @@ class Live:
         return next((each for each in self.objects if name in each.names), None)
 
     def had(self, id: Any) -> bool:
-        """Judge whether this process has made an object of that id, as ``ref.hex()`` gives it."""
+        """True if this process has made an object of that id, as ``ref.hex()`` gives it."""
         try:
             number = int(id, 16)
         except (TypeError, ValueError):

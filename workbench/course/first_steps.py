@@ -29,7 +29,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _too_long(live: Live, day: Any) -> bool:
-    """Judge whether some point of ``day`` gets more hours of sun than there are."""
+    """True if some point of ``day`` gets more hours of sun than there are."""
     return float(day.max()) > len(live["quarters"]) / QUARTERS
 
 

@@ -51,7 +51,7 @@ class Location:
     pages: int = 1
 
     def shares(self, other: Location) -> bool:
-        """Judge whether some of its bytes are the very same memory as the other's."""
+        """True if some of its bytes are the very same memory as the other's."""
         if self.pid == other.pid and _overlap(
             self.address, self.nbytes, other.address, other.nbytes
         ):

@@ -101,7 +101,7 @@ def sharing(first: Any, second: Any) -> Measurement:
 
 
 def on_cluster() -> bool:
-    """Judge whether the session runs on a cluster, where much is otherwise than the lessons say."""
+    """True if the session runs on a cluster, where much is otherwise than the lessons say."""
     engine = context.get()
     return engine is not None and engine.end_reason is None and engine.facts.system != "local"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def is_loaded() -> bool:
-    """Judge whether this is a notebook in which ``%load_ext workbench`` has run."""
+    """True if this is a notebook in which ``%load_ext workbench`` has run."""
     manager = getattr(_shell(), "extension_manager", None)
     return manager is not None and "workbench" in manager.loaded
 

@@ -117,7 +117,7 @@ def windows_once(live: Live) -> Outcome:
 
 
 def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectRecord]) -> bool:
-    """Check that a call has stored more than the function: what is passed by value is stored anew.
+    """True if a call has stored more than the function: what is passed by value is stored anew.
 
     Ids count what this notebook has made, so nothing is between the last of what the call needs
     and its result.
