@@ -171,7 +171,7 @@ class Captured:
             try:
                 self._pack(found._replace(objects={}, variables={}), {name: value})
             except SerializationError as error:
-                stayed[name] = str(error)
+                stayed[name] = error.failures[0].why if error.failures else str(error)
                 del bound[name]
         return stayed
 
