@@ -87,6 +87,11 @@ CONNECTED: dict[str, Case] = {
     "globals": (
         "w = 0\ndef inc():\n    global w; w += 1", "inc(); inc(); x = w", "(w, x) == (2, 2)",
     ),
+    "closures": (
+        "def make():\n    n = 0\n    def add(x):\n        nonlocal n; n += x\n    "
+        "return add, lambda: n",
+        "add, get = make(); add(1)", "(add(2), get()) == (None, 3)",
+    ),
     "bound methods": ("held = []; note = held.append", "note(3)", "held == [3]"),
     "what is new": (
         "k = 0", "a = [1]; b = {'a': a}; k = 3\ndef f(): return a, k",

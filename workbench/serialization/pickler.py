@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
@@ -61,6 +61,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
         self.code: list[FunctionType | type] = []  # pickled by value
+        self._cells: dict[int, tuple[CellType, CellType]] = {}  # each with what stands for it
         self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
 
     def reducer_override(self, obj: Any) -> Any:
@@ -99,11 +100,21 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return reduced
         if type(obj) is FunctionType:
             self.code.append(obj)
+            if obj.__closure__:
+                return self._with_shared_cells(obj, *reduced)
         elif reduced[-1] is _class_setstate:
             self.code.append(obj)
             note_own(obj)
             return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced
+
+    def _with_shared_cells(self, function: FunctionType, make: Any, how: Any, *rest: Any) -> Any:
+        """Have functions that share a variable share it there: cloudpickle makes each new cells."""
+        assert function.__closure__ is not None
+        *others, empty = how
+        pairs = zip(function.__closure__, empty, strict=True)
+        cells = [self._cells.setdefault(id(cell), (cell, new))[1] for cell, new in pairs]
+        return make, (*others, tuple(cells)), *rest
 
 
 def _registered(kind: type) -> Reducer | None:
