@@ -1,4 +1,4 @@
-"""Values that a `%%remote` cell captured: unpacked before it runs, compared after it."""
+"""What a `%%remote` cell captured and bound: unpacked before it runs; compared, packed after it."""
 
 from __future__ import annotations
 
@@ -188,7 +188,8 @@ def _by_bytes(item: tuple[int, ReducedState]) -> tuple[int, ReducedState]:
 
 
 TOGETHER = 1_000_000
-"""Bytes up to which an output comes with all others, as one graph of objects."""
+"""Bytes up to which a variable travels with all others, as one graph of objects: a stored one that
+shares an object with another goes by value, an output comes back with what the cell changed."""
 
 _NOT_VARIABLES = frozenset({"__name__", "__builtins__", "get_ipython"})
 

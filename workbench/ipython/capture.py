@@ -17,6 +17,7 @@ from workbench.engine.base import Engine
 from workbench.engine.queries import Describe, Lookup, Names, OwnReducers
 from workbench.expressions import describe
 from workbench.format import count, human_bytes
+from workbench.host.captured import TOGETHER
 from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
@@ -30,8 +31,6 @@ from workbench.serialization.mutations import BUDGET
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown unasked."""
 
-TOGETHER = 1_000_000
-"""Bytes up to which a stored variable goes by value with another that shares an object with it."""
 
 WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
 _EACH = "<each>"  # in place of an owner: the cell runs once for each item

@@ -23,8 +23,8 @@ IMPORT, DEFINITION, VARIABLE = "import", "definition", "variable"
 class CellNames:
     """Names that a cell reads and assigns, each in order of first appearance.
 
-    ``assigned`` are the names that come back: no imports, functions, classes, loop variables,
-    ``as`` names or ``_private`` ones.
+    ``assigned`` are the names that have results of their own: no imports, functions, classes,
+    loop variables, ``as`` names or ``_private`` ones, which come with what the cell changed.
     """
 
     required: tuple[str, ...]  # read for certain, before the cell assigns them; builtins included

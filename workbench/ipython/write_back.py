@@ -74,7 +74,7 @@ def bring(
     try:
         if mutations.packed is not None:
             bound = originals.update(mutations, variables)
-    except Exception as error:  # of code of the user's
+    except Exception as error:  # from the user's code
         why = f"{type(error).__name__}: {error}"
         return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
     variables |= {name: value for name, value in bound.items() if name not in outputs}

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from workbench.serialization.arrays import Array, Reducers, address, reduce_array
 
 MOST_PAIRS = 1000
-"""Pairs of arrays that are looked at, of those that lie in one stretch of memory. Of more, some
-surely share it."""
+"""Pairs of arrays that are looked at, of those that lie in one stretch of memory. If there are
+more, the stretch counts as shared, and is sent whole."""
 
 MOST_WORK = 1000
 """What `numpy.shares_memory` may try for a pair; what it can't tell by then counts as shared."""
