@@ -69,6 +69,7 @@ WHOLE = {
     "ipython": ["kernel/test_remote.py", "kernel/test_magics.py", "kernel/test_sessions.py"],
     "ipython/bindings": ["kernel/test_storing.py", "kernel/test_write_back.py"],
     "host/captured": ["kernel/test_twins.py"],
+    "surroundings": ["unit/surroundings", "kernel/test_clean_cells.py", "kernel/test_twins.py"],
     "ipython/capture": ["kernel/test_capturing.py", "kernel/test_twins.py"],
     "ipython/cells": ["kernel/test_remote_cells.py"],
     "ipython/error": ["kernel/test_refs_as_values.py"],

@@ -84,6 +84,22 @@ def is_own(file: str) -> bool:
     return not _file(file).is_library
 
 
+def is_persons(name: str) -> bool:
+    """True if an imported module is a person's own, not a library's."""
+    package = name.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return False
+    # Only the package is asked: resolving a path takes a while.
+    file = file_of(package) or file_of(name)
+    return file is not None and is_own(file)
+
+
+def file_of(name: str) -> str | None:
+    """Return the file of a loaded module; None if it has none."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file if isinstance(file, str) else None
+
+
 class _File(NamedTuple):
     """Properties of a file, from its name. Cells have names given by IPython's compiler."""
 

@@ -105,11 +105,11 @@ def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edi
     assert not kernel.ok("helpers.rate = 2\nnumpy.rate = 3\nasks.rate = 4").text("stderr")
     cell = kernel.ok(ask)
     assert cell.text() == "None\n"
-    assert cell.text("stderr").startswith("`edited_helpers.rate` is set in this notebook alone")
+    assert cell.text("stderr").startswith("`edited_helpers.rate` was set in this notebook")
     assert cell.text("stderr").count("\n") == 1
     assert not kernel.ok(f"helpers.rate += 1\n{ask}").text("stderr")
     assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").text("stderr")
     made = "helpers.Kind = type('Kind', (), {'__module__': 'edited_helpers'})"
     assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").text("stderr")
     said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").text("stderr")
-    assert "`edited_helpers.Kind.rate` is set in this notebook alone" in said
+    assert "`edited_helpers.Kind.rate` was set in this notebook" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import os
 import threading
 import traceback
@@ -150,14 +151,18 @@ def test_an_initializer_runs_once_in_each_worker(session: Engine) -> None:
 
     def prepare(word: str) -> None:
         ready.append(word)
+        decimal.getcontext().prec = 5
+        os.environ["READY"] = word
 
     def look(_: int) -> tuple[int, list[str]]:
-        return os.getpid(), ready
+        settings = os.environ.get("READY"), decimal.getcontext().prec
+        return os.getpid(), ready if settings == ("ready", 5) else [str(settings)]
 
     with Executor(initializer=prepare, initargs=("ready",)) as executor:
         seen = list(executor.map(look, range(50), chunksize=1))
         assert all(words == ["ready"] for _, words in seen)
         assert executor.submit(look, 0).result(TIMEOUT)[1] == ["ready"]
+        assert wb.get(wb.remote(look).remote(0))[1] == ["(None, 28)"]  # its calls alone have it
     assert ready == []
 
 

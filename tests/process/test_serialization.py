@@ -213,7 +213,7 @@ def test_writing_to_a_stored_array_says_what_to_do(session: Engine) -> None:
     wb.free(ref)
 
 
-def test_the_note_is_for_stored_arrays_and_arguments_alone(session: Engine) -> None:
+def test_the_note_is_for_stored_arrays_alone(session: Engine) -> None:
     @wb.remote
     def task(kept: Any) -> None:
         array = np.arange(3)
@@ -223,8 +223,6 @@ def test_the_note_is_for_stored_arrays_and_arguments_alone(session: Engine) -> N
     with pytest.raises(ValueError, match="read-only") as caught:
         wb.get(task.remote(wb.put(LARGE)))
     assert not any("stored" in note for note in caught.value.remote_notes)
-    with pytest.raises(ValueError, match=r"`value` came to the task as an argument.*copy\(\)"):
-        wb.get(wb.remote(write_to).remote(np.arange(3)))
 
 
 def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str) -> None:

@@ -65,10 +65,19 @@ def test_what_python_has_comes_back_as_is(session: Engine, monkeypatch: pytest.M
 
 
 def test_large_arguments_go_through_the_store_and_leave_it(session: Engine) -> None:
-    about = wb.remote(lambda array, text: (array.sum(), array.flags.writeable, len(text)))
-    got = about.remote(np.ones(300_000), "x" * 100_000)
-    assert wb.get(got) == (300_000.0, False, 100_000)
-    del got, about
+    """They are the task's own: it may write to them, as to small ones and a function's globals."""
+    ours = np.ones(3)
+
+    def add(array: np.ndarray[Any, Any], small: list[Any], text: str) -> tuple[float, ...]:
+        for each in (array, *small, ours):
+            each += 1
+        return array.sum(), small[0].sum(), ours.sum(), len(text)
+
+    task = wb.remote(add)
+    got = task.remote(np.ones(300_000), [np.zeros(2)], "x" * 100_000)
+    assert wb.get(got) == (600_000.0, 2.0, 6.0, 100_000)
+    assert ours.sum() == 3
+    del got, task
     assert eventually(lambda: all(o.size < 10_000 for o in session.snapshot().objects))
 
 

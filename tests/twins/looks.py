@@ -3,7 +3,6 @@ kernel, of which both twins describe themselves by the same code; imports nothin
 
 from __future__ import annotations
 
-import builtins
 import decimal
 import enum
 import functools
@@ -16,6 +15,8 @@ import re
 import sys
 import time
 import types
+import warnings
+import zlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -213,10 +214,16 @@ def settings() -> dict[str, str]:
         },
         "locale": locale.setlocale(locale.LC_ALL),
         "time zone": time.tzname,
-        "string": getattr(sys.modules.get("string"), "twin", None),
     }
+    if (own := sys.modules.get("own")) is not None:
+        found["own"] = own.level, own.items, own.Kind.made
     if (pandas := sys.modules.get("pandas")) is not None:
         found["pandas"] = pandas.get_option("display.max_rows")
+    if (matplotlib := sys.modules.get("matplotlib")) is not None:
+        found["style"] = matplotlib.rcParams["lines.linewidth"]
+    found["random"] = zlib.crc32(repr(random.getstate()).encode())
+    found["np.random"] = zlib.crc32(np.random.get_state()[1].tobytes())  # type: ignore[arg-type]
+    found["filters"] = [(kind, each.__name__) for kind, _, each, _, _ in warnings.filters]
     return {name: repr(value) for name, value in found.items()}
 
 
@@ -232,8 +239,6 @@ START: dict[str, Any] = {}
 
 def begin() -> None:
     """Remember the settings, at the first time, and have them as they were then at each other."""
-    import warnings
-
     if not START:
         START.update(
             environ=dict(os.environ),
@@ -243,6 +248,7 @@ def begin() -> None:
             err=np.geterr(),
             options=np.get_printoptions(),
             limit=sys.getrecursionlimit(),
+            locale=locale.setlocale(locale.LC_ALL),
         )
     os.environ.clear()
     os.environ.update(START["environ"])
@@ -253,7 +259,15 @@ def begin() -> None:
     np.set_printoptions(**START["options"])
     sys.setrecursionlimit(START["limit"])
     decimal.setcontext(decimal.Context())
+    time.tzset()
+    locale.setlocale(locale.LC_ALL, START["locale"])
     logging.getLogger("twin").setLevel(0)
+    logging.root.setLevel(logging.WARNING)
+    logging.root.handlers.clear()
+    if (pandas := sys.modules.get("pandas")) is not None:
+        pandas.reset_option("display.max_rows")
+    if (matplotlib := sys.modules.get("matplotlib")) is not None:
+        matplotlib.rcdefaults()
     random.seed(0)
     np.random.seed(0)
-    vars(sys.modules.get("string", builtins)).pop("twin", None)
+    sys.modules.pop("own", None)

@@ -18,13 +18,16 @@ from tests.twins.programs import IMPORTS, WORLDS, Program, program
 
 LOOKS = str(Path(__file__).parent)
 BEGIN = f"%reset -f\nimport sys\nsys.path.insert(0, {LOOKS!r})\nimport looks\n" + (
-    "sys.path.remove(sys.path[0])\nlooks.begin()\ndel looks"
+    "looks.begin()\ndel looks"
 )
 LOOK = "print(__import__('sys').modules['looks'].described(globals()))"
 
 
 FAILS = "Nothing was sent|A cell that fails changes nothing"
 """Words for all that a cell did before it failed: of that nothing reaches the notebook."""
+
+STAYS = r"\w+ stays on the worker"
+"""Words for a name that the notebook doesn't get: later cells have another object there."""
 
 WARNED = r"\w*Warning: .*"
 
@@ -34,6 +37,7 @@ class Outcome:
     """What a twin has shown, and what it left."""
 
     shown: list[str] = field(default_factory=list)
+    stderr: str = ""
     said: str = ""
     failures: str = ""
     notebook: dict[str, str] = field(default_factory=dict)
@@ -56,7 +60,8 @@ class Difference:
         """True if no word was said of a name that differs, or of any where only output does."""
         words = set(re.findall(r"\w+", self.said + self.failures))
         told = (bool(self.said) and not self.names) or not words.isdisjoint(self.names)
-        return bool(self) and not told and not re.search(FAILS, self.failures)
+        told = told or bool(re.search(STAYS, self.said) or re.search(FAILS, self.failures))
+        return bool(self) and not told
 
 
 def shown_by(cell: Cell) -> str:
@@ -87,6 +92,7 @@ def ran(kernel: Kernel, made: Program, remote: bool) -> Outcome:
         is_remote = is_remote and remote
         cell = kernel.run("%%remote --wait\n" * is_remote + source)
         outcome.shown.append(shown_by(cell))
+        outcome.stderr += re.sub(rf".*{WARNED}\n.*", "", cell.text("stderr"))
         if is_remote:
             outcome.said += re.sub(rf".*{WARNED}\n.*", "", cell.notes) + "\n"
             outcome.failures += cell.failure
@@ -116,8 +122,13 @@ class Twins:
             for n, (one, two) in enumerate(zip(plain.shown, ours.shown, strict=True))
             if one != two
         }
+        logged = plain.stderr.splitlines()
+        if missing := [line for line in logged if line not in ours.stderr.splitlines()]:
+            cells[len(plain.shown)] = "\n".join(missing), "not on stderr"
         said = "\n".join(
-            line for line in ours.said.splitlines() if not re.match(r"\W*(cell|\d)", line)
+            line
+            for line in ours.said.splitlines()
+            if not re.match(r"\W*(cell|\d)", line) and line not in logged
         )
         return Difference(names, cells, said.strip(), ours.failures)
 

@@ -34,19 +34,22 @@ client          neutral core engine memory report.facts report.freshness seriali
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
+surroundings    pure call_site serialization
 host            pure call_site context core.events core.logs engine.queries error_notes
-                report.freshness serialization system | IPython comm traitlets
+                report.freshness serialization surroundings system | IPython comm traitlets
 worker          neutral api.functions client core.events core.instructions core.loop_events
-                engine host interop.registration
+                engine host interop.registration surroundings
                 serialization server.forkserver_start server.settings wire.buffers wire.packets |
                 cloudpickle msgspec numpy
 engines         neutral client core.descriptions core.events core.logs core.snapshot core.tasks
                 engine error_notes host interop.registration memory.copying memory.segment
-                memory.views serialization server.settings | distributed msgspec numpy ray
+                memory.views serialization server.settings surroundings |
+                distributed msgspec numpy ray
 ipython         neutral api core.events core.logs core.snapshot engine engines.choice
                 error_notes host.captured host.cells host.comms host.display
-                host.environment host.reloading host.seeding interop.registration report
-                serialization widgets.lines widgets.page_model widgets.views | IPython comm
+                host.reloading interop.registration report
+                serialization surroundings widgets.lines widgets.page_model widgets.views |
+                IPython comm
 report          pure core.descriptions core.events core.snapshot engine.base engine.queries
                 expressions ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
@@ -56,8 +59,9 @@ util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
                 core.referrers core.snapshot engine engines memory.segment report server.settings
                 wire | msgspec numpy
-interop         api call_site engine errors host.import_watch host.tracebacks options ref
-                serialization.comparison | joblib numpy threadpoolctl xxhash
+interop         api call_site engine errors host.tracebacks options ref
+                serialization.comparison surroundings |
+                joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
 course          pure context core.snapshot engine.base engine.queries engines.choice ref report

@@ -15,7 +15,7 @@ from workbench.client.base import ClientBase
 from workbench.client.object_store import ObjectStore
 from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
-from workbench.client.submitter import ARGUMENTS, Submitter
+from workbench.client.submitter import Submitter
 from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import held
 from workbench.core import events as ev
@@ -106,14 +106,12 @@ class Client(Answering):
 
     def _shown(self, array: Any) -> Shown | None:
         id = self.objects.shown(array, self._role.task)
-        if not id:
-            return None if id is None else Shown(0, (), "")
+        if id is None:
+            return None
         described = self._requests.describe(id)
         if described is None:
             return Shown(id, (), "")
         record = described.object
-        if record.about is not None and record.about.type == ARGUMENTS:
-            return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
     # -- custom serializers ---------------------------------------------------------------------

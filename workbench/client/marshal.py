@@ -6,7 +6,7 @@ It knows the custom serializers, finds the refs inside a value, and notes what l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,10 @@ from workbench.expressions import describe
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.arrays import Array, Reducer, reduce_array
+from workbench.serialization.arrays import Reducer, reduce_array
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
-from workbench.serialization.packing import Numbers, PackedValues, pack
+from workbench.serialization.packing import NOTHING_THERE, OtherSide, PackedValues, pack
 from workbench.serialization.rebuilding import Name
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
@@ -188,9 +188,7 @@ class Marshal:
         self,
         value: Any,
         parts: Parts,
-        numbers: Numbers | None = None,
-        namespace: dict[str, Any] | None = None,
-        known: Sequence[Array] = (),
+        there: OtherSide = NOTHING_THERE,
     ) -> tuple[PackedValues, Any]:
         """See `queries.Pack`."""
         refs: list[ObjectRef] = []
@@ -201,7 +199,7 @@ class Marshal:
             return reduce_ref(ref)
 
         reducers = {**self.registry.reducers(), ObjectRef: note_ref}
-        return pack(value, reducers, refs, parts, self._capacity(), numbers, namespace, known)
+        return pack(value, reducers, refs, parts, self._capacity(), there)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         """Return the value as one bytes object, however large. For what isn't a stored object."""

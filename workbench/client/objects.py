@@ -182,7 +182,14 @@ class KnownObjects:
             raise _failure(value)
         return self._marshal.decode(id, value, extent, copy)
 
-    def read(self, id: int, value: ev.Value, name: Name = "", lent: bool = False) -> Any:
+    def read(
+        self,
+        id: int,
+        value: ev.Value,
+        name: Name = "",
+        lent: bool = False,
+        copy: Copying = False,
+    ) -> Any:
         """Build an object from the place that ``value`` names. ``name``: what errors call it;
         ``lent``: the server keeps it there for now, so it may hear of the view later."""
         extent = None
@@ -190,7 +197,7 @@ class KnownObjects:
             self._prepare(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value, lent)
-        return self._marshal.decode(id, value, extent, name=name)
+        return self._marshal.decode(id, value, extent, copy, name)
 
     def peek(self, id: int) -> Any:
         """Return the value of a known object if that costs no time or memory, else LookupError."""
@@ -232,15 +239,13 @@ class KnownObjects:
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:
-        """Return the object whose bytes an array shows; 0 for arguments of the running task."""
+        """Return the object whose bytes an array shows. ``run``: the running task."""
         id = self._views.shown_by(array)
         if id is not None:
             return id
         *_, last = bases(array)
         if type(last) is not codec.InlineCopy:
             return None
-        if run is not None and last.header is run.args:
-            return 0
         inline = list(self.values.items())
         if run is not None:
             inline += zip(run.deps, run.values, strict=False)

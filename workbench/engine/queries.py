@@ -6,7 +6,7 @@ are actions, and queries that are needed for each object or task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
     from workbench.serialization.comparison import ChangeCheck, Comparison  # noqa: F401 - in quotes
-    from workbench.serialization.packing import PackedValues
+    from workbench.serialization.packing import OtherSide, PackedValues
 
 R = TypeVar("R", covariant=True)
 
@@ -196,9 +196,7 @@ class Pack(Query[tuple["PackedValues", Any]], frozen=True):
 
     value: Any
     parts: Callable[[], Mapping[str, Any]]
-    numbers: Mapping[int, int] | None = None
-    namespace: dict[str, Any] | None = None
-    known: Sequence[Any] = ()
+    there: OtherSide
 
 
 class OwnReducers(Query[Mapping[type, Callable[[Any], Any]]], frozen=True):

@@ -201,10 +201,7 @@ class CollectedJob(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """The object whose bytes an array shows.
-
-    ``id`` is 0 for an argument that came by value; ``about`` describes it in a few words.
-    """
+    """The object whose bytes an array shows; ``about`` describes it in a few words."""
 
     id: int
     names: tuple[str, ...]

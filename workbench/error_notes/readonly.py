@@ -85,11 +85,6 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
         copy = "copy the array before you change it"
     else:  # a model
         copy = f"`{name} = copy.deepcopy({name})`"
-    if not shown.id:
-        return (
-            f"`{name}` came to the task as an argument{about}, and those are read-only, as all "
-            f"that is stored. The way out: {copy}."
-        )
     stored = f"the stored object {shown.names[0]!r}" if shown.names else "a stored object"
     if in_task:
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -21,8 +22,9 @@ from workbench.serialization.mutations import (
     MutationTracker,
 )
 from workbench.serialization.object_state import ReducedState
-from workbench.serialization.packing import PackedValues
+from workbench.serialization.packing import OtherSide, PackedValues
 from workbench.serialization.shared_memory import ChangedBytes
+from workbench.surroundings.modules import objects, value_of
 
 _ARGUMENTS = Where("arguments", "on the worker")
 
@@ -71,7 +73,8 @@ class Captured:
         memo: dict[int, Any] = {}
         self.values: dict[str, Any] = {}
         if packed is not None:
-            self.values, memo = packed.open(_ARGUMENTS, namespace=namespace)
+            resolve = partial(value_of, numbered={})
+            self.values, memo = packed.open(_ARGUMENTS, resolve, namespace)
         memo |= tracked.by_number({n: names[n] for n in names if n not in self.values})
         self.values |= names
         self._tracked = tracked
@@ -86,18 +89,25 @@ class Captured:
                 values, memo, self._reducers, foreign=foreign, slow=slow
             )
         self._namespace = namespace
+        self._of_modules: dict[int, str] = {}  # ids of objects that the notebook's modules have
         if namespace is not None:
             namespace |= self.values
             self._before = dict(namespace)
 
     def mutations(
-        self, seconds: float = 0.0, outputs: Collection[str] = (), failed: bool = False
+        self,
+        seconds: float = 0.0,
+        outputs: Collection[str] = (),
+        failed: bool = False,
+        apart: Collection[str] = (),
     ) -> Mutations | None:
         """Return what the cell changed in place, and which names it bound; None if nothing.
 
         Comparing may take a tenth of the ``seconds`` that the cell ran. ``outputs`` are names that
         have results of their own: the large ones come by these alone, if they share nothing.
+        ``apart`` are variables of modules that aren't the same in the notebook's.
         """
+        self._of_modules = objects(but=apart)
         engine = self._engine
         if engine is None:
             return None
@@ -161,8 +171,8 @@ class Captured:
         names = {**{n: self.values[n] for n in found.names if n in self.values}, **bound}
         value = dict(map(_by_bytes, found.objects.items())), found.variables, bound
         assert self._engine is not None
-        pack = Pack(value, lambda: names, found.numbers, self._namespace, found.arrays)
-        return self._engine.ask(pack)[0]
+        there = OtherSide(found.numbers, self._namespace, found.arrays, self._of_modules)
+        return self._engine.ask(Pack(value, lambda: names, there))[0]
 
     def _without_unpicklable(self, found: Difference, bound: dict[str, Any]) -> dict[str, str]:
         """Drop what can't be pickled from the bound names; return those, with the reasons."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
+import functools
 import linecache
 import os
+import platform
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +23,14 @@ from workbench.engine.queries import Lookup
 from workbench.errors import NotDefinedError
 from workbench.format import human_seconds, joined
 from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
-from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
-from workbench.host.seeding import seed
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
+from workbench.surroundings.interpreter import DIRECTORY, working_directory
+from workbench.surroundings.pickled import opened
+from workbench.surroundings.seeding import seed
+from workbench.surroundings.surroundings import Made, Surroundings, taken_on
 from workbench.system.machine import peak_memory, reset_peak_memory
 
 
@@ -43,8 +47,9 @@ class Cell:
     timed: bool = False  # print the time it took, as ``%%time`` does
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # a front end shows its displays, not a terminal
-    around: Environment | None = None  # how the notebook's environment differs
+    settings: bytes = b""  # of the notebook's process; see `surroundings.packed`
     seed: int | None = None  # of the random generators; None: not seeded
+    drawn: bool = False  # nobody asked for the seed: it is the notebook's next random number
     per_item: bool = False  # runs once per item; ``index`` says for which
     tracked: Tracked = NOTHING_TRACKED  # what to compare at its end
 
@@ -61,6 +66,7 @@ class Ran:
     peak: int
     unset: tuple[str, ...] = ()  # outputs that got no value
     mutations: Mutations | None = None  # what it changed in place
+    settings: Made | None = None  # what it set in its process
 
 
 def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
@@ -70,24 +76,70 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     value, if any of them can change in place.
     """
     namespace: Names = {"__name__": "__main__"}
-    captured = _captured(cell, more, names, namespace)
-    if cell.seed is not None:
-        seed(cell.seed, namespace["index"] if cell.per_item else None)
+    made: list[Made] = []
+    captured: Captured | None = None
     try:
-        ran = _run_alone(cell, namespace)
+        with _surroundings(cell, made):  # first: values may be of modules in its `sys.path`
+            captured = _captured(cell, more, names, namespace)
+            if cell.seed is not None:
+                seed(cell.seed, namespace["index"] if cell.per_item else None)
+            ran = _run_alone(cell, namespace)
     except Exception as error:
-        mutations = captured.mutations(failed=True)
-        if mutations is not None and (mutations.names or mutations.bound):
-            what = "changed or assigned" if mutations.bound else "changed"
-            lost = joined([*dict.fromkeys((*mutations.names, *mutations.bound))])
-            error_notes.add(
-                error,
-                f"Before that the cell {what} {lost} on the worker. A cell that fails changes "
-                "nothing in the notebook.",
-            )
+        if captured is not None:
+            _note_lost(error, captured.mutations(failed=True), made)
         raise
-    ran = replace(ran, mutations=captured.mutations(ran.seconds, cell.outputs))
-    return _results(cell, ran, namespace)
+    settings = made[0] if made else None
+    apart = () if settings is None else settings.kept
+    mutations = captured.mutations(ran.seconds, cell.outputs, apart=apart)
+    return _results(cell, replace(ran, mutations=mutations, settings=settings), namespace)
+
+
+@contextmanager
+def _surroundings(cell: Cell, made: list[Made]) -> Iterator[None]:
+    """Context of the notebook's settings; prints what can't be set here. See `taken_on`."""
+    from workbench.host.shell import worker_shell
+
+    worker_shell()  # making it sets something
+    sent = opened(cell.settings)
+    with taken_on(sent, made) as failed:
+        _say_what_failed(failed, sent, cell.filename)
+        yield
+
+
+def _say_what_failed(failed: Mapping[str, Exception], sent: dict[str, Any], cell: str) -> None:
+    for name, error in failed.items():
+        if name == DIRECTORY:
+            wanted, there = sent[name][name], working_directory()
+            _say_where(wanted, there, getattr(error, "strerror", "") or "", cell)
+        else:
+            print(f"{name} isn't as in the notebook: {error}", file=sys.stderr)
+
+
+@functools.lru_cache(100)
+def _say_where(wanted: str, directory: str, why: str, cell: str) -> None:
+    """Print that a cell runs elsewhere than its notebook; once per worker if it has items."""
+    print(
+        f"The notebook is in {wanted}, and this worker, on {platform.node()}, can't go there "
+        f"({why}): the cell runs in {directory}. Files and modules beside the notebook aren't "
+        "here. Put what cells need into the store, or have all machines share that directory.",
+        file=sys.stderr,
+    )
+
+
+def _note_lost(error: Exception, mutations: Mutations | None, made: list[Made]) -> None:
+    """Note on a cell's error what it did before, which the notebook doesn't get."""
+    bound = mutations.bound if mutations is not None else ()
+    names = mutations.names if mutations is not None else ()
+    settings = [name for each in made for name in (*each.names, *each.kept)]
+    lost = joined([*dict.fromkeys((*names, *bound, *settings))])
+    if not lost:
+        return
+    what = "changed or assigned" if bound else "changed"
+    error_notes.add(
+        error,
+        f"Before that the cell {what} {lost} on the worker. A cell that fails changes nothing in "
+        "the notebook.",
+    )
 
 
 def _captured(
@@ -106,8 +158,11 @@ def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) ->
     """Return the value of a cell that is one expression."""
     values: list[Any] = []
     namespace: Names = {"__name__": "__main__"}
-    captured = Captured(cell.tracked, packed, names, namespace)
-    _run_alone(cell, namespace, values.append)
+    with _surroundings(cell, []):
+        captured = Captured(cell.tracked, packed, names, namespace)
+        if cell.seed is not None:
+            seed(cell.seed)
+        _run_alone(cell, namespace, values.append)
     if changed := _changed(captured.mutations()):
         print(
             f"{changed} changed on the worker, and not in the notebook: `%%remote` brings that.",
@@ -117,8 +172,6 @@ def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) ->
 
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
-    if cell.around is not None:
-        move(cell.around, cell.filename)
     with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # not after an error, which still shows its lines
@@ -136,7 +189,8 @@ class Namespace:
         self._names: Names = {"__name__": "__main__"}
         self._captured: Names = {}  # those captured from outside, as they came
         self._runner = asyncio.Runner()
-        self._around: Environment | None = None
+        self._surroundings: Surroundings | None = None  # as they were before its first cell
+        self._settings = b""  # of the notebook, at the latest cell
         self._is_new = True
 
     @property
@@ -150,19 +204,21 @@ class Namespace:
         Variables that its cells have assigned, or changed in place, stay, unless the name is in
         ``cell.given``.
         """
+        is_new, self._is_new = self._is_new, False
+        if is_new or cell.settings != self._settings:
+            self._surroundings = self._surroundings or Surroundings()
+            sent = opened(cell.settings)
+            _say_what_failed(self._surroundings.take_on(sent), sent, cell.filename)
+        self._settings = cell.settings
         captured = Captured(cell.tracked, packed, names)
         for name, value in captured.values.items():
             if name in cell.given or name in self._captured or name not in self._names:
                 self._names[name] = self._captured[name] = value
-        if cell.around is not None and cell.around != self._around:
-            move(cell.around, cell.filename)
-        self._around = cell.around
-        if cell.seed is not None:
+        if cell.seed is not None and (is_new or not cell.drawn):
             seed(cell.seed)
         tree = _parsed(cell)
         own = _surely_assigned(tree)
         mutations: Mutations | None = None
-        is_new, self._is_new = self._is_new, False
         try:
             ran = _run(cell, tree, self._names, self._runner, stays=True)
             mutations = captured.mutations(ran.seconds)

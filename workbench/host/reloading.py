@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.call_site import is_own
+from workbench.call_site import file_of, is_persons
 from workbench.report.freshness import edited_text
 
 
@@ -51,30 +51,15 @@ class ModuleTimes:
                 yield name
 
 
-def is_persons(name: str) -> bool:
-    """True if an imported module is a person's own, not a library's."""
-    package = name.partition(".")[0]
-    if package in sys.stdlib_module_names:
-        return False
-    # Only the package is asked: resolving a path takes a while.
-    file = _file(package) or _file(name)
-    return file is not None and is_own(file)
-
-
 def _time(name: str) -> float:
     """Return when a module's file was last changed; 0 if it isn't a person's."""
-    file = _file(name)
+    file = file_of(name)
     if file is None or not is_persons(name):
         return 0
     try:
         return os.stat(file).st_mtime
     except OSError:
         return 0
-
-
-def _file(name: str) -> str | None:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file if isinstance(file, str) else None
 
 
 class Reloader:

@@ -30,7 +30,6 @@ from workbench.host.display import (
     send_display,
     show_figures,
 )
-from workbench.host.environment import surely
 from workbench.host.execution import run_text
 
 
@@ -84,6 +83,15 @@ def cell_shell(
             show_figures(display)
         finally:
             surely(leave)
+
+
+def surely(clean: Callable[[], object]) -> None:
+    """Call ``clean``, again if a Stop interrupts it: the next cell would have the leftovers."""
+    try:
+        clean()
+    except KeyboardInterrupt:
+        clean()
+        raise
 
 
 KERNELS_SHELL = "ipykernel.zmqshell"

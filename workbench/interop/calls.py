@@ -15,12 +15,17 @@ import numpy as np
 
 from workbench.errors import TaskError
 from workbench.host.tracebacks import clear_frames, describe_error
+from workbench.surroundings.modules import MODULES
+from workbench.surroundings.parts import parts
+from workbench.surroundings.seeding import GENERATORS
+from workbench.surroundings.surroundings import Changes, Surroundings, add
 
 T = TypeVar("T")
 
 PREPARED = "_workbench_prepared"
-"""Variable in an initializer's namespace: ids of the executors for which it has run there. A
-notebook's function is sent with its own namespace, where the initializer sets what it reads."""
+"""Variable in an initializer's namespace: what it has set in its process, by the id of the executor
+for which it ran. A notebook's function is sent with its own namespace, where the initializer sets
+what it reads."""
 
 
 class SetupError(Exception):
@@ -37,17 +42,20 @@ class Setup:
 
     def run(self) -> None:
         variables = getattr(self._initializer, "__globals__", globals())
-        prepared: set[int] = variables.setdefault(PREPARED, set())
+        prepared: dict[int, Changes] = variables.setdefault(PREPARED, {})
         if self._id in prepared:
+            add(prepared[self._id])  # the process forgets settings after each task
             return
+        used = [part for name, part in parts().items() if name not in (MODULES, GENERATORS)]
         try:
-            self._initializer(*self._args)
+            with Surroundings(used) as before:
+                self._initializer(*self._args)
         except Exception as error:
             name = getattr(self._initializer, "__qualname__", "The initializer")
             raise SetupError(
                 f"The executor's initializer, {name}, failed: {type(error).__name__}: {error}"
             ) from error
-        prepared.add(self._id)
+        prepared[self._id] = before.changes()
 
 
 class WithSetup:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from workbench.host.import_watch import ImportWatch
+from workbench.surroundings.import_watch import ImportWatch
 
 LIBRARY = "joblib"
 

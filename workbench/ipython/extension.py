@@ -11,7 +11,6 @@ from workbench import context, error_notes
 from workbench.engine.base import CellListener, Engine
 from workbench.errors import TaskError
 from workbench.host.display import figure_png
-from workbench.host.environment import Baseline
 from workbench.host.reloading import ModuleTimes
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
@@ -23,8 +22,9 @@ from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import note_missing_name
-from workbench.ipython.modules import ReloadWatch, SetAttributes
+from workbench.ipython.modules import ReloadWatch
 from workbench.ipython.notebook import Notebook
+from workbench.ipython.sent_settings import SentSettings
 from workbench.report.freshness import edited_text, set_text
 from workbench.report.text import started_line
 
@@ -49,14 +49,13 @@ class Extension:
         self._bare_put = BarePut()
         self._reloads = ReloadWatch(self._module_is_loaded)
         self._modules = ModuleTimes()
-        self._set_attributes = SetAttributes()
         self._submitted = 0  # number of the last cell that submitted something
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
-        self._shell.ast_transformers += [self._bare_put, self._set_attributes]
+        self._shell.ast_transformers += [self._bare_put]
         self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -77,6 +76,7 @@ class Extension:
         context.watch(None)
         self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
+        self._notebook.settings.close()
         del self._shell.debugger, self._shell.showtraceback  # the methods of its class remain
         if hasattr(self._shell, "kernel"):
             del self._shell.kernel.do_shutdown
@@ -86,7 +86,6 @@ class Extension:
             self._shell.events.unregister(event, hook)
         self._shell.input_transformers_cleanup.remove(help_alone)
         self._shell.ast_transformers.remove(self._bare_put)
-        self._shell.ast_transformers.remove(self._set_attributes)
         self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager
         for magics in self._magics:
@@ -97,7 +96,8 @@ class Extension:
 
     def _meet(self, engine: Engine, replaced: Engine | None) -> None:
         """Attach to a new session, whatever starts it: its output goes to this shell's cells."""
-        self._notebook.baseline = Baseline(shared=engine.facts.inherits)
+        self._notebook.settings.close()
+        self._notebook.settings = SentSettings(shared=engine.facts.inherits)
         notebook = self._notebook
         self._router.logs = engine.facts.logs
         engine.listener = CellListener(
@@ -155,8 +155,9 @@ class Extension:
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
                 self._router.note(origin, self._lacks_reload or text)
-            for module, what in self._set_attributes.take_new(self._notebook.variables):
-                self._router.note(origin, set_text(module, what))
+            has_settings = origin == self._notebook.remote_cell
+            for what in () if has_settings else self._notebook.settings.newly_set():
+                self._router.note(origin, set_text(what))
         return origin
 
     def _fail(self, result: Any) -> None:

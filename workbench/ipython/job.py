@@ -28,6 +28,7 @@ from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, NOT_KEPT, JobStatus, why_lost
 from workbench.report.markup import Rich
 from workbench.serialization.mutations import Mutations
+from workbench.surroundings.surroundings import Made
 
 MOST_NUMBERS = 10_000  # tasks that still have a number after a job's end
 
@@ -63,6 +64,7 @@ class Job(Rich):
         self.originals: Originals | None = None  # values that it captured by value
         self.apart: list[tuple[str, str]] = []  # see `CellInputs`
         self.mutations: list[Mutations] = []  # what its tasks changed in those
+        self.settings: list[Made] = []  # what its tasks set
         self.is_again = False  # True: this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of changed variables
         self.lost: dict[str, str] = {}  # at its end: unusable outputs, with the reason
@@ -196,6 +198,8 @@ class Job(Rich):
                 self.unset.update(getattr(ran, "unset", ()))
                 if (mutations := getattr(ran, "mutations", None)) is not None:
                     self.mutations.append(mutations)
+                if (made := getattr(ran, "settings", None)) is not None:
+                    self.settings.append(made)
         self._end_if_over(isinstance(error, SessionError))
 
     def _end_if_over(self, is_over: bool = False) -> None:

@@ -14,7 +14,6 @@ from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine
 from workbench.engine.queries import Lookup
 from workbench.errors import SessionError
-from workbench.host.environment import Baseline
 from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job, collected
@@ -23,6 +22,7 @@ from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
 from workbench.ipython.progress import CallsProgress
+from workbench.ipython.sent_settings import SentSettings
 from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
 
@@ -43,7 +43,8 @@ class Notebook:
         self.jobs: dict[int, Job] = {}  # the last ones that it started or collected, by id
         self.awaited: list[Job] = []  # jobs that the running cell waits for
         self.begun: list[Job] = []  # jobs that the running cell has begun
-        self.baseline = Baseline()
+        self.settings = SentSettings()
+        self.remote_cell = 0  # number of the latest cell that had the settings
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
         self._early: dict[int, int] = {}  # jobs that run but aren't followed yet → worker
         self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same for `completed`

@@ -10,8 +10,10 @@ import copy
 import dataclasses
 import gc
 from collections.abc import Collection, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
+from workbench.call_site import is_persons
 from workbench.engine.base import Engine
 from workbench.engine.queries import OwnReducers, Pack
 from workbench.host.captured import Tracked
@@ -30,6 +32,8 @@ from workbench.serialization.object_state import (
     object_state_of,
     restore,
 )
+from workbench.serialization.packing import OtherSide
+from workbench.surroundings.modules import value_of
 from workbench.system.ki_protection import ki_protection
 
 _CHANGED = Where("what the cell changed", "in the notebook")
@@ -40,7 +44,8 @@ class Originals:
 
     ``packed``: what travels by value, if any of it has parts or globals; ``names``: the rest, to
     be passed as it is. ``tracked``: what the worker must compare;
-    ``slow``: names of stored objects that take longer to pickle than comparing may.
+    ``slow``: names of stored objects that take longer to pickle than comparing may. ``of_modules``:
+    ids of objects that the worker's modules have, too, with their names there.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Originals:
         variables: dict[str, Any],
         items: tuple[str, Sequence[Any]] = ("", ()),
         slow: Collection[str] = (),
+        of_modules: Mapping[int, str] = {},
     ) -> None:
         self._engine = engine
         by_value = {n: each for n, each in captured.items() if not isinstance(each, ObjectRef)}
@@ -62,9 +68,10 @@ class Originals:
         self.tracked = Tracked(tuple(changeable), foreign, (*(n for n in changeable if n in slow),))
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
-        plain = {n for n, each in by_value.items() if is_immutable(each) or type(each) in FIXED}
+        plain = {n for n, each in by_value.items() if _needs_nothing(each)}
         if not by_value.keys() <= plain.difference(changeable):
-            pack = Pack(by_value, lambda: by_value, namespace=variables)
+            there = OtherSide(namespace=variables, of_modules=of_modules)
+            pack = Pack(by_value, lambda: by_value, there)
             self.packed, self._memo = engine.ask(pack)
             self.names = {n: each for n, each in captured.items() if n not in by_value}
             # All arrays but those of objects travel as such buffers. Checking the memo takes longer
@@ -135,7 +142,7 @@ class Originals:
         variables: dict[str, Any],
     ) -> dict[str, Any]:
         assert mutations.packed is not None
-        opened = mutations.packed.open(_CHANGED, own.__getitem__, variables)
+        opened = mutations.packed.open(_CHANGED, lambda n: value_of(n, own), variables)
         states, anew, bound = opened[0]
         renewed = {id(values[name]): value for name, value in anew.items() if name in values}
         variables |= {name: value for name, value in anew.items() if name not in values}
@@ -161,6 +168,14 @@ class Originals:
         return ReducedState(
             "bindings", {name: before[name] for name in new.parts if name in before}
         )
+
+
+def _needs_nothing(value: Any) -> bool:
+    """True if it can be opened before the worker has the notebook's settings: a person's modules
+    may need its ``sys.path``."""
+    if isinstance(value, ModuleType):
+        return not is_persons(value.__name__)
+    return is_immutable(value) or type(value) in FIXED
 
 
 def _may_change(value: Any, is_stored: bool) -> bool:

@@ -10,6 +10,8 @@ from workbench.ipython.job import Job
 from workbench.report import write_back as texts
 from workbench.report.write_back import filled_in
 from workbench.serialization.mutations import Mutations
+from workbench.surroundings.pickled import opened
+from workbench.surroundings.surroundings import add
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
@@ -38,6 +40,10 @@ def at_end(job: Job, waited: bool) -> list[str]:
             notes.append(filled_in(texts.PERHAPS_APART, changed, stored=stored))
     for each in job.mutations:
         notes += [filled_in(texts.STAYED, [name], why=why) for name, why in each.stayed.items()]
+    brings = waited and job.size == 1
+    kept = _names(each.kept if brings else (*each.names, *each.kept) for each in job.settings)
+    if kept:
+        notes.append(filled_in(texts.SET_THERE, kept))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
     return notes + [filled_in(text, each) for text, each in others if each]
 
@@ -81,6 +87,13 @@ def bring(
     for name in mutations.gone:
         variables.pop(name, None)
     return {name: bound[name] for name in outputs if name in bound}, ""
+
+
+def add_settings(job: Job) -> str:
+    """Change this process's settings as the cell changed its own. Return a note on what isn't
+    loaded here."""
+    missing = [word for made in job.settings for word in add(opened(made.packed))]
+    return filled_in(texts.SET_THERE, missing) if missing else ""
 
 
 def find(

@@ -57,11 +57,11 @@ def edited_text(module: str, where: str) -> str:
     )
 
 
-def set_text(module: str, what: str) -> str:
-    """Word that a notebook has set an attribute of a module, or of one of its classes."""
+def set_text(what: str) -> str:
+    """Word that a notebook has set a module's variable, or an attribute of one of its classes."""
     return (
-        f"`{what}` is set in this notebook alone: workers import `{module}` themselves, "
-        "and have what it says. Give tasks the value as an argument, or set it in the task."
+        f"`{what}` was set in this notebook. `%%remote` cells have it; tasks of functions don't: "
+        "workers import the module themselves. Give tasks the value as an argument."
     )
 
 

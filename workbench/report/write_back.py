@@ -49,6 +49,12 @@ PERHAPS_APART = (
 )
 """There are too many objects to search."""
 
+SET_THERE = "{what} {was} set on the worker only"
+"""Settings, not variables."""
+
+NOT_SENT = "{what} of the notebook {was}n't sent: {why}"
+"""Settings of the notebook that can't be sent."""
+
 STAYED = "{what} stays on the worker: {why}"
 
 LOST = "{what} changed on the worker and can't be brought back: {why}"
@@ -81,7 +87,13 @@ CHANGED_IN_BOTH = (
 NOT_LOOKED_AT = "whether the notebook changed {what} meanwhile was not checked"
 
 _ONE = {"it": "it", "was": "was", "stays": "stays", "unchanged": "is as it was"}
-_SEVERAL = {"it": "them", "was": "were", "stays": "stay", "unchanged": "are as they were"}
+_SEVERAL = {
+    "is_": "are",
+    "it": "them",
+    "was": "were",
+    "stays": "stay",
+    "unchanged": "are as they were",
+}
 
 
 def filled_in(sentence: str, names: Sequence[str], **more: str) -> str:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,25 @@ from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 from workbench.serialization.scratch import Scratch, Sink
 from workbench.serialization.shared_memory import SharedBlocks, is_of_pandas
 
-Numbers = Mapping[int, int]
-"""id of an object that the other side has → its number there."""
+Numbers = Mapping[int, Any]
+"""id of an object that the other side has → its number there, or its whole name in a module."""
+
+
+class OtherSide(NamedTuple):
+    """What the other process has, so that it needn't be sent.
+
+    ``numbers``: its objects that were sent earlier. Functions whose globals are the ``namespace``
+    have that of the other side there. Views of the ``known`` arrays, which have numbers, are views
+    of the other side's. ``of_modules``: ids of objects that its modules have, and their names.
+    """
+
+    numbers: Numbers | None = None
+    namespace: dict[str, Any] | None = None
+    known: Sequence[Array] = ()
+    of_modules: Mapping[int, str] = {}
+
+
+NOTHING_THERE = OtherSide()
 
 
 class _Namespace:
@@ -75,7 +92,7 @@ class NumberingPickler(Pickler):
         self.root: Any = None
         self._namespace = namespace
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def persistent_id(self, obj: Any) -> Any:
         number = self.numbers.get(id(obj))
         if number is None:
             return None
@@ -97,9 +114,9 @@ class NumberingPickler(Pickler):
 class _Unpickler(pickle.Unpickler):
     """Subclass for ``persistent_load``: in Python 3.13.0 it can't be set on an instance."""
 
-    resolve: Callable[[int], Any] | None
+    resolve: Callable[[Any], Any] | None
 
-    def persistent_load(self, number: int) -> Any:
+    def persistent_load(self, number: int | str) -> Any:
         if self.resolve is None:
             raise pickle.UnpicklingError("It refers to objects of another process.")
         return self.resolve(number)
@@ -116,7 +133,7 @@ class PackedValues:
     def open(
         self,
         where: Where,
-        resolve: Callable[[int], Any] | None = None,
+        resolve: Callable[[Any], Any] | None = None,
         namespace: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[int, Any]]:
         """Build private, writable copies of the values; return them, and all objects by number.
@@ -178,16 +195,12 @@ def pack(
     refs: list[Any],
     parts: Parts,
     limit: int = 1 << 62,
-    numbers: Numbers | None = None,
-    namespace: dict[str, Any] | None = None,
-    known: Sequence[Array] = (),
+    there: OtherSide = NOTHING_THERE,
 ) -> tuple[PackedValues, Any]:
     """Return the values in the form that travels, and the pickler's memo: id → (number, object).
 
     The memo keeps those objects alive. The ``reducers`` fill ``refs``; ``parts`` is called on
     failure: it names the parts to search for the cause. ``limit`` is a number of bytes of pickle.
-    Functions whose globals are the ``namespace`` have that of the other side there. Views of the
-    ``known`` arrays, which have numbers, are views of the other side's.
 
     Raises
     ------
@@ -197,11 +210,16 @@ def pack(
         If the pickle passes the limit.
     """
 
+    numbers, namespace, known, of_modules = there
+
     def make(file: Writable, reducers: Reducers, keep: BufferCallback) -> Pickler:
-        if numbers is None:
-            made = Pickler(file, reducers, keep)
+        made: Pickler
+        if numbers is not None:
+            made = NumberingPickler(file, reducers, keep, {**of_modules, **numbers}, namespace)
+        elif of_modules:
+            made = NumberingPickler(file, reducers, keep, of_modules)
         else:
-            made = NumberingPickler(file, reducers, keep, numbers, namespace)
+            made = Pickler(file, reducers, keep)
         if namespace is not None:
             made.globals_ref[id(namespace)] = _Namespace(namespace)
         return made

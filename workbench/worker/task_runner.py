@@ -31,7 +31,6 @@ from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.engine.records import CREATION
 from workbench.errors import ActorExit, StoreFullError, WorkbenchError
-from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
@@ -50,6 +49,7 @@ from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
+from workbench.surroundings.surroundings import set_variables
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
@@ -227,19 +227,21 @@ class TaskRunner:
     def _function(self, run: do.Run) -> Callable[..., Any]:
         function = self._functions.get(run.function)
         if function is None:
-            function = self._read(run.function, self._sources[run.function], run.name)
+            source = self._sources[run.function]
+            function = self._read(run.function, source, run.name, copy="on write")
             self._functions[run.function] = function
         return function
 
     def _arguments(self, run: do.Run) -> Any:
+        """Return what is passed by value as the task's own, writable; what is stored, read-only."""
         if not run.deps and not run.args:
             return (), {}
         if run.args == REFS_ALONE:
             return self._values(run, range(len(run.deps))), {}
         if run.args == SLOTTED:
-            packed = self._read(run.deps[0], run.values[0], "arguments")
+            packed = self._read(run.deps[0], run.values[0], "arguments", copy="on write")
         else:
-            packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
+            packed = codec.deserialize_inline(run.args, copy=True, where=_ARGUMENTS)
         places = places_of(packed)
         return with_values(packed, self._values(run, places)) if places else packed
 

@@ -18,7 +18,7 @@ from tests.unit.serialization.samples import Holder
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import Difference, MutationTracker
 from workbench.serialization.object_state import ReducedState, can_restore, object_state_of, restore
-from workbench.serialization.packing import pack
+from workbench.serialization.packing import OtherSide, pack
 
 HERE = Where()
 PARIS = ZoneInfo("Europe/Paris")
@@ -62,7 +62,7 @@ class Elsewhere:
         """Make the own objects what those there are; returns what has to be bound anew."""
         found = self.difference()
         value = found.objects, found.variables
-        packed, _ = pack(value, {}, [], dict, numbers=found.numbers)
+        packed, _ = pack(value, {}, [], dict, there=OtherSide(found.numbers))
         (states, anew), _ = packed.open(HERE, self._own.__getitem__)
         for number, new in states.items():
             own = self._own[number]

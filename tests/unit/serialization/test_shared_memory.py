@@ -10,7 +10,7 @@ import pytest
 
 from workbench.serialization.arrays import Array
 from workbench.serialization.codec import Where
-from workbench.serialization.packing import PackedValues, pack
+from workbench.serialization.packing import OtherSide, PackedValues, pack
 from workbench.serialization.shared_memory import ChangedBytes, SharedBlocks
 
 THERE = Where("arguments", "there")
@@ -20,7 +20,8 @@ def packed(value: Any, known: Mapping[int, Array] | None = None) -> PackedValues
     """``known``: arrays that the other side has, by their numbers there."""
     known = known or {}
     numbers = {id(array): number for number, array in known.items()}
-    return pack(value, {}, [], lambda: {"x": value}, numbers=numbers, known=[*known.values()])[0]
+    there = OtherSide(numbers, known=[*known.values()])
+    return pack(value, {}, [], lambda: {"x": value}, there=there)[0]
 
 
 def opened(value: Any) -> Any:

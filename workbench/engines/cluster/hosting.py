@@ -30,7 +30,6 @@ from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
-from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.process_state import ProcessState
@@ -47,6 +46,7 @@ from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
+from workbench.surroundings.surroundings import set_variables
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 
@@ -235,14 +235,16 @@ class Hosting:
     def _packed(self, head: Head, left: Deps) -> Any:
         """Its arguments, without those that came along."""
         if head.args == SLOTTED:
-            return self._packer.open(*left.pop(0), name="arguments")
-        return codec.deserialize_inline(head.args, where=_ARGUMENTS) if head.args else ((), {})
+            return self._packer.open(*left.pop(0), copy="on write", name="arguments")
+        if not head.args:
+            return (), {}
+        return codec.deserialize_inline(head.args, copy=True, where=_ARGUMENTS)
 
     def _function(self, head: Head, left: Deps) -> Any:
         """What it calls."""
         stored = StoredValue(head.code) if head.code else left.pop(0)[1]
         if head.function not in self._functions:
-            made = self._packer.open(head.function, stored, name=head.name)
+            made = self._packer.open(head.function, stored, copy="on write", name=head.name)
             self._functions[head.function] = made
         return self._functions[head.function]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from workbench.engines.cluster.backend import Native, StoredValue
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.arrays import Array, Reducer
+from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
-from workbench.serialization.packing import Numbers, PackedValues, pack
+from workbench.serialization.packing import NOTHING_THERE, OtherSide, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 
 INLINE = 16 << 10
@@ -104,13 +104,11 @@ class Packer:
         self,
         value: Any,
         parts: Parts,
-        numbers: Numbers | None = None,
-        namespace: dict[str, Any] | None = None,
-        known: Sequence[Array] = (),
+        there: OtherSide = NOTHING_THERE,
     ) -> tuple[PackedValues, Any]:
         """See `queries.Pack`."""
         met: list[ObjectRef] = []
-        return pack(value, self.reducers(met), met, parts, LIMIT, numbers, namespace, known)
+        return pack(value, self.reducers(met), met, parts, LIMIT, there)
 
     # -- what travels → value -----------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from workbench.errors import MagicError, for_future
 from workbench.errors.remote_frames import cell_label
 from workbench.format import printable
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
-from workbench.host.seeding import LARGEST
 from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import CellInputs
@@ -31,6 +30,7 @@ from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
 from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
+from workbench.surroundings.seeding import LARGEST
 
 BODY = 2  # line of the whole cell on which a cell magic's body begins
 PATIENCE = 1.0  # seconds before a cell that is waited for gets a line
@@ -113,7 +113,7 @@ class RemoteMagics(NotebookMagics):
         type=int,
         metavar="N",
         help="seed `random`, numpy's and torch's global generators, so that each run draws the "
-        "same numbers; each item has its own. Default: other numbers each time",
+        "same numbers; each item has its own. Default: the notebook's next random numbers",
     )
     @argument("-q", "--quiet", action="store_true", help="show no line that says how far it is")
     @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
@@ -158,13 +158,18 @@ class RemoteMagics(NotebookMagics):
         captured = inputs.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
         job.apart = inputs.apart
-        for note in inputs.notes:
+        self._notebook.remote_cell = origin
+        settings = self._notebook.settings
+        cell, notes = settings.on(request.cell, wait and handle is None and request.items is None)
+        request = replace(request, cell=cell)
+        for note in [*inputs.notes, *notes]:
             job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
         each = request.item, request.items or ()
-        originals = Originals(engine, captured, self._notebook.variables, each, inputs.slow)
+        own = settings.of_modules()
+        originals = Originals(engine, captured, self._notebook.variables, each, inputs.slow, own)
         if not request.asked:
             brings = handle is None and request.items is None
             tracked = replace(originals.tracked, brings=brings)
@@ -223,6 +228,8 @@ class RemoteMagics(NotebookMagics):
                 self._notebook.stayed.pop(name, None)
         if failed:
             self._notebook.router.note(job.origin, failed)
+        if request.items is None and (note := write_back.add_settings(job)):
+            self._notebook.router.note(job.origin, note)
         for name, ref in outputs.items():
             if name in own:
                 variables[name] = own[name]
@@ -340,7 +347,6 @@ class RemoteMagics(NotebookMagics):
             timed=names.timed,
             label=cell_label(filename) or "",
             in_notebook=not self._notebook.router.is_terminal,
-            around=self._notebook.baseline.difference(),
         )
 
     def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
@@ -419,11 +425,11 @@ class RemoteMagics(NotebookMagics):
         options = TaskOptions(max_retries=0, name=expression.strip())
         inputs = CellInputs(self._notebook, engine, names)
         originals = Originals(engine, inputs.take(), self._notebook.variables, slow=inputs.slow)
-        cell = replace(cell, tracked=originals.tracked)
+        cell, notes = self._notebook.settings.on(replace(cell, tracked=originals.tracked))
         call = Call(
             (cell, originals.packed) if originals.packed else (cell,), originals.names, options
         )
-        for note in [*inputs.notes, *write_back.are_apart(inputs.apart)]:
+        for note in [*notes, *inputs.notes, *write_back.are_apart(inputs.apart)]:
             print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Parts of a process's state: what an import changes stays, what a task changes goes."""
+"""Settings of a process: what an import changes stays, what a task changes goes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.host.import_watch import ImportWatch
-from workbench.host.interpreter_state import attributes
-from workbench.host.saved_state import GONE, SavedState, settings
-from workbench.host.seeding import Seeds, seed
+from workbench.surroundings.import_watch import ImportWatch
+from workbench.surroundings.interpreter import attributes
+from workbench.surroundings.seeding import Seeds, seed
+from workbench.surroundings.settings import Part, Setting, merged, settings
+from workbench.surroundings.surroundings import Surroundings
+
+
+def _part(at: dict[str, Any], **options: Any) -> Part:
+    return Part("part", lambda: at, **options)
+
+
+def _surroundings(part: Part) -> Surroundings:
+    made = Surroundings([part])
+    made.close()
+    return made
+
+
+@contextmanager
+def _imports(surroundings: Surroundings) -> Iterator[None]:
+    """What happens in this context is the work of an import."""
+    with surroundings._learning():
+        yield
 
 
 def test_settings_each_for_itself() -> None:
@@ -27,73 +45,67 @@ def test_settings_each_for_itself() -> None:
         raise ValueError(value)
 
     part = settings(
+        "part",
         lambda: [
-            (lambda: at["fails"], fails),
-            (lambda: at["one"], lambda value: at.update(one=value)),
-            (lambda: at["two"], lambda value: at.update(two=value)),
-        ]
+            Setting("fails", lambda: at["fails"], fails),
+            Setting("one", lambda: at["one"], lambda value: at.update(one=value)),
+            Setting("two", lambda: at["two"], lambda value: at.update(two=value)),
+        ],
     )
+    surroundings = _surroundings(part)
     at["one"] = 2  # a task
-    before = part.look()
-    at["two"] = 2  # an import
-    part.learn(before, part.look())
-    part.learn({0: 1, 1: 4, 2: 4}, {0: 1, 1: 4, 2: 4})  # nothing changed meanwhile
+    with _imports(surroundings):
+        at["two"] = 2
     at.update(fails=2, two=3)
-    part.restore()
+    surroundings.restore()
     assert at == {"one": 1, "two": 2, "fails": 2}
+    assert part.words(["one", "two"]) == ["one", "two"]
 
 
 def test_attributes_also_if_one_was_deleted() -> None:
     module = ModuleType("some")
     vars(module).update(one=1, two=2)
-    part = settings(lambda: attributes(module, "one", "two"))
+    surroundings = _surroundings(settings("part", lambda: attributes(module, "one", "two")))
     del module.one
     vars(module)["two"] = 3
-    before = part.look()
-    assert before == {0: GONE, 1: 3}
-    part.learn(before, {0: GONE, 1: 4})
-    part.restore()
+    with _imports(surroundings):
+        vars(module)["two"] = 4
+    surroundings.restore()
     assert (vars(module)["one"], vars(module)["two"]) == (1, 4)
 
 
 def test_entries_each_for_itself() -> None:
     live = {"stays": 1, "changes": 1, "goes": 1}
-    part = SavedState(lambda: live, ours=["ours"])
+    surroundings = _surroundings(_part(live, ours=["ours"]))
     live.update(changes=2, new=3, ours=4)
     del live["goes"]
-    before = part.look()
-    live.update(imported=5, new=6)
-    part.learn(before, part.look())
-    part.restore()
+    with _imports(surroundings):
+        live.update(imported=5, new=6)
+    surroundings.restore()
     assert live == {"stays": 1, "changes": 1, "goes": 1, "imported": 5, "new": 6, "ours": 4}
 
 
 def test_entries_that_cannot_be_compared() -> None:
     first = np.arange(3)
     live: dict[str, Any] = {"array": first}
-    part = SavedState(lambda: live)
+    surroundings = _surroundings(_part(live))
     live["array"] = np.arange(3)
-    part.restore()
+    surroundings.restore()
     assert live["array"] is first
 
 
-def test_a_list_keeps_its_order() -> None:
-    live, all = list[str](), slice(None)
-    for before, after, becomes in (
+@pytest.mark.parametrize(
+    ("before", "after", "becomes"),
+    [
         ("xab", "yxab", "yab"),  # x is a task's, y an import's
         ("ab", "ab", "ab"),
         ("abx", "abxy", "aby"),
         ("ab", "b", "b"),
         ("b", "yb", "yab"),  # a task took a away
-    ):
-        live[:] = "ab"
-        part = SavedState(
-            lambda: {"list": live}, lambda _, key, value: live.__setitem__(all, value)
-        )
-        part.learn({"list": list(before)}, {"list": list(after)})
-        live[:] = list("something else")
-        part.restore()
-        assert "".join(live) == becomes
+    ],
+)
+def test_a_list_keeps_its_order(before: str, after: str, becomes: str) -> None:
+    assert "".join(merged(list("ab"), list(before), list(after))) == becomes
 
 
 def test_generators_nobody_touched_are_left_alone() -> None:

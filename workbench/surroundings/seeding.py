@@ -1,15 +1,21 @@
-"""Seeds of the global random generators, new for each task: `random`, numpy's legacy one, torch's.
+"""The global random generators, `random`, numpy's legacy one and torch's: seeds, states.
+
+Each task has new seeds. A cell that runs once and that its notebook waits for has the states of the
+notebook's generators, as one of its settings, and the notebook gets them back.
 
 Code that makes its own generator (``numpy.random.default_rng()``) seeds it itself.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
 from contextvars import ContextVar
 from typing import Any
+
+from workbench.surroundings.settings import Part, Setting, settings
 
 LARGEST = 2**32 - 1
 """Largest seed that numpy's global generator takes."""
@@ -34,6 +40,65 @@ def seed(number: int, item: int | None = None) -> None:
     _seed_torch(number)
 
 
+def drawn() -> int:
+    """Return the next number of this process's generators together: whoever seeds one of them gets
+    the same numbers each time, and no number comes twice."""
+    number = random.getrandbits(32)
+    if (numpy := _numpy()) is not None:
+        number ^= int(numpy.randint(LARGEST, dtype="uint32"))
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "randint"):
+        number ^= int(torch.randint(LARGEST, ()))
+    return number
+
+
+GENERATORS = "the random generators"
+
+
+def generators() -> Part:
+    """Return the part of the generators' states: settings of cells that run alone."""
+    return settings(GENERATORS, _states)
+
+
+def _states() -> list[Setting]:
+    return [
+        Setting("random", random.getstate, random.setstate),
+        Setting("np.random", _numpy_state, _set_numpy_state),
+        Setting("torch's random generator", _torch_state, _set_torch_state),
+    ]
+
+
+def _numpy() -> Any:
+    numpy: Any = sys.modules.get("numpy.random")
+    return numpy if hasattr(numpy, "RandomState") else None  # else it is being imported
+
+
+def _numpy_state() -> Any:
+    """Return the state in a form that can be compared; None while it isn't loaded."""
+    if (numpy := _numpy()) is None:
+        return None
+    kind, words, *rest = numpy.get_state()
+    return kind, words.tobytes(), *rest
+
+
+def _set_numpy_state(state: Any) -> None:
+    if state is not None:
+        numpy = importlib.import_module("numpy")
+        kind, words, *rest = state
+        numpy.random.set_state((kind, numpy.frombuffer(words, numpy.uint32), *rest))
+
+
+def _torch_state() -> bytes | None:
+    torch: Any = sys.modules.get("torch")
+    return torch.get_rng_state().numpy().tobytes() if hasattr(torch, "get_rng_state") else None
+
+
+def _set_torch_state(state: bytes | None) -> None:
+    torch: Any = sys.modules.get("torch")
+    if state is not None and torch is not None:
+        torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+
 class Seeds:
     """Seeds of a process that runs one task after the other: none draws another's numbers.
 
@@ -52,8 +117,7 @@ class Seeds:
         """Seed used generators anew before a task, unpredictably."""
         if random.getrandbits(32) != self._twin.getrandbits(32):
             self._renew_python()
-        numpy: Any = sys.modules.get("numpy.random")
-        if numpy is not None and hasattr(numpy, "RandomState"):  # else it is being imported
+        if (numpy := _numpy()) is not None:
             twin = self._numpy_twin
             if twin is None or numpy.random_sample() != twin.random_sample():
                 self._renew_numpy(numpy)
