@@ -102,11 +102,12 @@ def _surroundings(cell: Cell, made: list[Made]) -> Iterator[None]:
     worker_shell()  # making it sets something
     sent = opened(cell.settings)
     with taken_on(sent, made) as failed:
-        _say_what_failed(failed, sent, cell.filename)
+        say_what_failed(failed, sent, cell.filename)
         yield
 
 
-def _say_what_failed(failed: Mapping[str, Exception], sent: dict[str, Any], cell: str) -> None:
+def say_what_failed(failed: Mapping[str, Exception], sent: dict[str, Any], cell: str) -> None:
+    """Print what of the notebook's settings can't be set here; see `Surroundings.take_on`."""
     for name, error in failed.items():
         if name == DIRECTORY:
             wanted, there = sent[name][name], working_directory()
@@ -208,7 +209,7 @@ class Namespace:
         if is_new or cell.settings != self._settings:
             self._surroundings = self._surroundings or Surroundings()
             sent = opened(cell.settings)
-            _say_what_failed(self._surroundings.take_on(sent), sent, cell.filename)
+            say_what_failed(self._surroundings.take_on(sent), sent, cell.filename)
         self._settings = cell.settings
         captured = Captured(cell.tracked, packed, names)
         for name, value in captured.values.items():

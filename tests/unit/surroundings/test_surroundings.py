@@ -16,19 +16,19 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from workbench.host.cells import Cell, run_cell
+from workbench.host.cells import say_what_failed
 from workbench.ipython.sent_settings import SentSettings
 from workbench.surroundings.interpreter import DIRECTORY, ENVIRON, PATH
 from workbench.surroundings.modules import MODULES
 from workbench.surroundings.parts import parts
-from workbench.surroundings.pickled import opened, packed
+from workbench.surroundings.pickled import opened
 from workbench.surroundings.settings import GONE
 from workbench.surroundings.surroundings import Made, Surroundings, add, taken_on
 
 
 @pytest.fixture(autouse=True)
 def _surroundings() -> Iterator[None]:
-    with Surroundings() as before:
+    with Surroundings(part for part in parts().values() if part.name != MODULES) as before:
         yield
         before.restore()
 
@@ -37,9 +37,13 @@ def _sent(sent: SentSettings) -> Any:
     return opened(sent.packed({})[0])
 
 
-def _run(source: str, **sent: Any) -> Made | None:
-    cell = Cell(source, "cell", 1, (), settings=packed(sent)[0])
-    return run_cell(cell).settings  # type: ignore[no-any-return]
+def _run(source: str, sent: dict[str, Any]) -> Made | None:
+    """Run code as a cell of a notebook that has sent this."""
+    made: list[Made] = []
+    with taken_on(sent, made) as failed:
+        assert not failed
+        exec(source, {})
+    return made[0] if made else None
 
 
 def test_only_what_workers_lack_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -100,11 +104,12 @@ def test_libraries_have_what_the_notebook_has_set(
         "warnings.simplefilter('error', UserWarning)"
     )
     with Surroundings() as before:
-        made = run_cell(Cell(source, "cell", 1, (), settings=data)).settings
+        made = _run(source, opened(data))
         before.restore()
     said = capsys.readouterr()
     assert said.out == "[0.333] 7.0\n"
     assert said.err == "INFO!told\n"
+    assert made is not None
     assert set(opened(made.packed)) == {"matplotlib.rcParams", "warnings.filters"}
     warnings.simplefilter("ignore", ResourceWarning)
     add(opened(made.packed))
@@ -114,7 +119,7 @@ def test_libraries_have_what_the_notebook_has_set(
 
 
 def test_what_means_nothing_elsewhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _run("import sys, signal\nsys.excepthook = print")
+    made = _run("import sys\nsys.excepthook = print", {})
     assert made is not None
     assert (made.names, made.kept) == ((), ("sys.excepthook",))
     monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(io.StringIO())])
@@ -142,7 +147,7 @@ def test_a_module_of_ones_own_is_as_in_the_notebook(own: Any) -> None:
     source = "import own_module as own\nown.level += 1\nown.items.append(own.level)\n"
     made = _run(
         source + "own.Kind.made += 1\nown.big = bytes(2_000_000)\nown.new = 1",
-        **{MODULES: {"own_module.level": 5, "own_module.items": [3]}},
+        {MODULES: {"own_module.level": 5, "own_module.items": [3]}},
     )
     assert made is not None
     assert made.kept == ("own_module.big",)
@@ -180,9 +185,10 @@ def test_a_directory_that_is_not_there_is_said_once_a_cell(
     """The worker may be on another machine: it stays where it is."""
     monkeypatch.chdir(tmp_path)
     gone = str(tmp_path / "gone")
-    sent = packed({DIRECTORY: {DIRECTORY: gone}})[0]
+    sent = {DIRECTORY: {DIRECTORY: gone}}
     for name in ("one", "one", "two"):
-        run_cell(Cell("", f"{tmp_path} cell {name}", 1, (), settings=sent))
+        with taken_on(sent, []) as failed:
+            say_what_failed(failed, sent, f"{tmp_path} cell {name}")
     assert os.getcwd() == str(tmp_path)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
