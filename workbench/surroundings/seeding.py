@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import random
 import sys
 from contextvars import ContextVar
@@ -62,7 +63,7 @@ def generators() -> Part:
 
 def _states() -> list[Setting]:
     return [
-        Setting("random", random.getstate, random.setstate),
+        Setting("random", _python_state, lambda state: random.setstate(pickle.loads(state))),
         Setting("np.random", _numpy_state, _set_numpy_state),
         Setting("torch's random generator", _torch_state, _set_torch_state),
     ]
@@ -71,6 +72,11 @@ def _states() -> list[Setting]:
 def _numpy() -> Any:
     numpy: Any = sys.modules.get("numpy.random")
     return numpy if hasattr(numpy, "RandomState") else None  # else it is being imported
+
+
+def _python_state() -> bytes:
+    """Return the state in a form that is quickly compared and copied."""
+    return pickle.dumps(random.getstate())
 
 
 def _numpy_state() -> Any:

@@ -109,7 +109,7 @@ class Part:
         if live is None:
             return None
         items = list(dict.items(live))  # at once: other threads may add some
-        return {k: _copied(v) if type(v) in CONTAINERS else v for k, v in items}
+        return {k: _copied(v) if type(v) in _COPIED else v for k, v in items}
 
     def differing(self, saved: State) -> tuple[State, list[Any]]:
         """Return the current values, and the keys of those that differ from the saved ones."""
@@ -181,10 +181,12 @@ def settings(
 
 def differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> list[Any]:
     """Return the keys whose values differ, or that only one of the two has."""
-    return [key for key in {**one, **other} if not _same(one.get(key, GONE), other.get(key, GONE))]
+    return [
+        key for key in {**one, **other} if not is_equal(one.get(key, GONE), other.get(key, GONE))
+    ]
 
 
-def _same(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """True if two values are identical or equal. False if they can't be compared."""
     try:
         return one is other or bool(one == other)
@@ -209,6 +211,8 @@ def merged(value: Any, before: Any, after: Any) -> Any:
 
 CONTAINERS = (tuple, list, dict, set, deque, defaultdict, Counter, OrderedDict)
 """Types whose values are compared with copies. All but the first can be changed in place."""
+
+_COPIED = frozenset(CONTAINERS)
 
 
 def _copied(value: Any) -> Any:

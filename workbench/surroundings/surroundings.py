@@ -27,6 +27,7 @@ from workbench.surroundings.settings import (
     Part,
     State,
     differing,
+    is_equal,
     merged,
     put_entry,
 )
@@ -142,18 +143,18 @@ class Surroundings:
             self._waiting[part] = wanted
             return failed
         waiting: State = {}
-        for key, value in wanted.items():
+        new = {k: v for k, v in wanted.items() if not is_equal(live.get(k, GONE), v)}
+        for key, value in new.items():
             try:
-                if live.get(key, GONE) != value:
-                    part.take(live, key, value)
+                part.take(live, key, value)
             except NotLoadedError:
                 waiting[key] = value
             except Exception as error:
                 failed |= dict.fromkeys(part.words([key]), error)
         if waiting:
             self._waiting[part] = waiting
-        now = part.look() or {}
-        for key in wanted:
+        now = (part.look() or {}) if new else {}
+        for key in new:
             put_entry(saved, key, now.get(key, GONE))
         return failed
 
