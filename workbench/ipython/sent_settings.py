@@ -11,7 +11,7 @@ from workbench.surroundings.modules import MODULES, objects
 from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import packed
 from workbench.surroundings.seeding import GENERATORS, drawn
-from workbench.surroundings.settings import GONE, State, differing
+from workbench.surroundings.settings import GONE, Part, State, differing
 from workbench.surroundings.surroundings import Surroundings
 
 
@@ -24,7 +24,7 @@ class SentSettings:
     """
 
     def __init__(self, shared: bool = True) -> None:
-        self._there = {name: parts()[name].look() for name in (DIRECTORY, PATH, ENVIRON)}
+        self._there = {name: _look(parts()[name]) for name in (DIRECTORY, PATH, ENVIRON)}
         if not shared:
             self._there |= {DIRECTORY: None, PATH: None}
         self._modules = Surroundings([parts()[MODULES]])
@@ -61,7 +61,7 @@ class SentSettings:
         the first time only."""
         found = dict(more)
         for part in parts().values():
-            live = part.look() if part.travels and part.name != MODULES else None
+            live = _look(part) if part.travels and part.name != MODULES else None
             if live is None:
                 continue
             usual = self._there[part.name] if part.name in self._there else part.usual()
@@ -70,9 +70,6 @@ class SentSettings:
                 found[part.name] = {key: live.get(key, GONE) for key in keys}
         for name, changed in self._modules.changes().items():
             found[name] = {key: after for key, (_, after) in changed.items()}
-        if PATH in found:  # '' means the directory
-            there = working_directory()
-            found[PATH] = {PATH: [str(entry) or there for entry in found[PATH][PATH]]}
         if found != self._last:
             self._last, before = found, self._packed[1]
             data, lost = packed(found)
@@ -83,3 +80,12 @@ class SentSettings:
     def of_modules(self) -> dict[int, str]:
         """Return ids of objects that workers' modules have, too, if these have what is `packed`."""
         return objects(but=self._packed[1])
+
+
+def _look(part: Part) -> State | None:
+    """Return the current values; in `sys.path` the directory by its name, not by ''."""
+    live = part.look()
+    if part.name == PATH and live is not None:
+        there = working_directory()
+        live = {PATH: [str(entry) or there for entry in live[PATH]]}
+    return live

@@ -199,7 +199,7 @@ def _add_to_path(live: object, key: object, value: list[str]) -> None:
     for entry in value:
         if entry not in sys.path:
             sys.path.insert(at, entry)
-        at = sys.path.index(entry) + 1
+        at = max(at, sys.path.index(entry) + 1)
 
 
 _FIRST_FILTERS = [*warnings.filters]

@@ -48,13 +48,13 @@ def _run(source: str, sent: dict[str, Any]) -> Made | None:
 
 def test_only_what_workers_lack_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GOES", "1")
+    sys.path[:] = ["", "/else"]
     sent = SentSettings()
     assert not {DIRECTORY, PATH, ENVIRON}.intersection(_sent(sent))
     monkeypatch.setenv("COMES", "2")
     monkeypatch.delenv("GOES")
     assert _sent(sent)[ENVIRON] == {b"COMES": b"2", b"GOES": GONE}
     monkeypatch.chdir(tmp_path)
-    sys.path[:] = ["", "/else"]
     assert _sent(sent)[DIRECTORY] == {DIRECTORY: str(tmp_path)}
     assert _sent(sent)[PATH] == {PATH: [str(tmp_path), "/else"]}
     sent.close()
@@ -70,7 +70,8 @@ def test_in_anothers_session_nobody_knows_where_the_workers_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "becomes"), [("one a two b", "one a two b"), ("b", "a b"), ("x y", "a b x y")]
+    ("theirs", "becomes"),
+    [("one a two b", "one a two b"), ("b", "a b"), ("x y", "a b x y"), ("b a b x", "a b x")],
 )
 def test_new_entries_of_the_path_keep_their_place(theirs: str, becomes: str) -> None:
     sys.path[:] = ["a", "b"]
