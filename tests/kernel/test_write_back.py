@@ -176,26 +176,38 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
 
 
 def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel) -> None:
-    for own in ("x.append('own')", "x = ['own']"):
+    session.ok("x = [1]\ny = x")
+    cell = session.ok("%%remote\nx.append(2)")
+    session.over(cell)
+    session.ok("x.append('own')")
+    assert session.ok("%get x").text().endswith("took it along, and has both changes now\n")
+    assert session.value("(x, y is x)") == "([1, 'own', 2], True)"
+    for own in ("x[0] = 'own'", "x = ['own']"):
         session.ok("x = [1]")
-        cell = session.ok("%%remote\nx.append(2)")
+        cell = session.ok("%%remote\nx[0] = 2")
         session.over(cell)
         session.ok(own)
         failure = session.failure("%get x")
         assert f"x changed in the notebook too, since cell {cell.number} took it along" in failure
         assert "own" in session.value("x")
         session.ok("%get x --as theirs")
-        assert session.value("('own' in x, theirs)") == "(True, [1, 2])"
-    # Of two cells that changed it one is brought.
+        assert session.value("('own' in x, theirs)") == "(True, [2])"
+    # Of two cells that changed it each is brought.
     session.ok("x = [1]")
     cells = [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]
     for cell in cells:
         session.over(cell)
     session.ok("%get x")
-    assert session.value("x") == "[1, 3]"
-    assert "x changed in the notebook too" in session.failure("%get x")
-    session.ok("%get x --as other")
-    assert session.value("(x, other)") == "([1, 3], [1, 2])"
+    assert session.value("x") == "[1, 2, 3]"
+    # What was assigned since has taken its place.
+    session.ok("x = [1]")
+    session.over(session.ok("%%remote\nx.append(2)"))
+    session.ok("x = 0")
+    session.over(session.ok("%%remote\nx = x + 1"))
+    session.ok("%get x")
+    assert session.value("x") == "1"
+    session.ok("%get x")
+    assert session.value("x") == "1"
     # What was written before is no change since.
     session.ok("import numpy as np\nbig = np.zeros(1_000_000)\n%put big")
     session.ok("%get big --cow --as x\nx[0] = 1")

@@ -101,6 +101,11 @@ class Job(Rich):
                 found[name] = ref
         return found
 
+    @property
+    def assigns(self) -> frozenset[str]:
+        """Names of all that it assigns, whoever still holds it."""
+        return frozenset(self._outputs)
+
     def set_outputs(self, outputs: Outputs) -> None:
         self._outputs = {
             name: [weakref.ref(each) for each in ref] if isinstance(ref, list) else weakref.ref(ref)

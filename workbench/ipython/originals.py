@@ -19,7 +19,13 @@ from workbench.engine.queries import OwnReducers, Pack
 from workbench.host.captured import Tracked
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
-from workbench.serialization.mutations import Mutations, MutationTracker
+from workbench.serialization.merging import MERGED, ConflictError, merged
+from workbench.serialization.mutations import (
+    NO_DIFFERENCE,
+    Difference,
+    Mutations,
+    MutationTracker,
+)
 from workbench.serialization.object_state import (
     FIXED,
     ReducedState,
@@ -27,6 +33,7 @@ from workbench.serialization.object_state import (
     can_change,
     can_restore,
     is_array,
+    is_builtin,
     is_immutable,
     is_read_only,
     object_state_of,
@@ -80,6 +87,7 @@ class Originals:
                 numbers = tuple(n for n, each in self.objects().items() if is_read_only(each))
                 self.tracked = dataclasses.replace(self.tracked, read_only=numbers)
         self._tracker: MutationTracker | None = None
+        self._before: dict[int, ReducedState] = {}  # of objects whose changes can be merged
 
     def objects(self) -> dict[int, Any]:
         """Return the numbered objects by number: the worker's copies have the same numbers."""
@@ -100,23 +108,29 @@ class Originals:
         slow = self.tracked.numbers(self.tracked.slow)
         objects = self.objects()
         self._tracker = MutationTracker(values, objects, reducers, slow=slow, opened=False)
+        self._before = {
+            number: object_state_of(each, reducers)
+            for number, each in objects.items()
+            if type(each).__name__ in MERGED and is_builtin(each)
+        }
 
-    def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the variables whose objects the notebook itself changed since `watch`; and those
-        for which that is unknown."""
-        if self._tracker is None:
-            return (), ()
-        found = self._tracker.difference()
-        return found.names, (*found.unknown, *found.unsteady)
+    def changed_here(self) -> Difference:
+        """Return what the notebook itself changed since `watch`."""
+        return NO_DIFFERENCE if self._tracker is None else self._tracker.difference()
 
-    def update(self, mutations: Mutations, variables: dict[str, Any]) -> dict[str, Any]:
+    def update(
+        self, mutations: Mutations, variables: dict[str, Any], here: Collection[int] = ()
+    ) -> dict[str, Any]:
         """Change the notebook's objects to the state of the worker's; return what the cell bound.
 
         An object that can't be changed in place is replaced by a new one, in all variables that
-        had it, and in the captured objects that contain it.
+        had it, and in the captured objects that contain it. ``here``: numbers of objects that the
+        notebook changed, too: both changes are merged.
 
         Raises
         ------
+        ConflictError
+            If they can't be merged. Then all is as it was.
         SerializationError
             If something can't be built here.
         ValueError
@@ -124,7 +138,7 @@ class Originals:
         Exception
             Errors of the user's code (``__setstate__``). Then all is as it was.
         """
-        return self._put_back(mutations, self.objects(), self.values, variables)
+        return self._put_back(mutations, self.objects(), self.values, variables, here)
 
     def copied(self, mutations: Mutations, name: str) -> Any:
         """Return the worker's value of one variable as a new object; the notebook's own stay."""
@@ -140,10 +154,14 @@ class Originals:
         own: Mapping[int, Any],
         values: Mapping[str, Any],
         variables: dict[str, Any],
+        here: Collection[int] = (),
     ) -> dict[str, Any]:
         assert mutations.packed is not None
         opened = mutations.packed.open(_CHANGED, lambda n: value_of(n, own), variables)
         states, anew, bound = opened[0]
+        for number in {*here}.intersection(states):
+            now = self._state(own[number], states[number])
+            states[number] = self._merged(number, now, states[number])
         renewed = {id(values[name]): value for name, value in anew.items() if name in values}
         variables |= {name: value for name, value in anew.items() if name not in values}
         updates = []
@@ -160,6 +178,11 @@ class Originals:
                 if id(value) in renewed:
                     variables[name] = renewed[id(value)]
         return bound  # type: ignore[no-any-return]
+
+    def _merged(self, number: int, here: ReducedState, there: ReducedState) -> ReducedState:
+        if number not in self._before:
+            raise ConflictError
+        return merged(self._before[number], here, there)
 
     def _state(self, value: Any, new: ReducedState) -> ReducedState:
         if new.kind != "bindings":

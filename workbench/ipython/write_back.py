@@ -9,6 +9,7 @@ from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report import write_back as texts
 from workbench.report.write_back import filled_in
+from workbench.serialization.merging import ConflictError
 from workbench.serialization.mutations import Mutations
 from workbench.surroundings.pickled import opened
 from workbench.surroundings.surroundings import add
@@ -65,11 +66,15 @@ def forget_finished(jobs: Iterable[Job]) -> None:
 
 
 def bring(
-    job: Job, variables: dict[str, Any], outputs: Collection[str] = ()
+    job: Job,
+    variables: dict[str, Any],
+    outputs: Collection[str] = (),
+    here: Collection[int] = (),
 ) -> tuple[dict[str, Any], str]:
     """Change the notebook's objects, and bind the names, as the cell left them.
 
-    Returns the ``outputs`` among those names, unbound; and a sentence on what didn't work.
+    Returns the ``outputs`` among those names, unbound; and a sentence on what didn't work. Objects
+    that have changed ``here``, too, are merged; a `ConflictError` leaves all as it was.
     """
     originals, mutations = job.originals, next(iter(job.mutations), None)
     job.originals = None
@@ -79,7 +84,11 @@ def bring(
     bound: dict[str, Any] = {}
     try:
         if mutations.packed is not None:
-            bound = originals.update(mutations, variables)
+            bound = originals.update(mutations, variables, here)
+    except ConflictError:
+        job.originals = originals
+        job.mutations.append(mutations)
+        raise
     except Exception as error:  # from the user's code
         why = f"{type(error).__name__}: {error}"
         return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
@@ -98,23 +107,29 @@ def add_settings(job: Job) -> str:
 
 def find(
     jobs: Iterable[Job], name: str, variables: Mapping[str, Any], is_elsewhere: bool
-) -> Job | None:
-    """Find the latest cell that changed this variable's object, or that runs and still may.
+) -> list[Job]:
+    """Find the cells that changed this variable's object, or the one that runs and still may, in
+    the order in which they began; only those since a cell that assigned it.
 
     ``is_elsewhere``: another object of that name can be fetched. Then cells that still run don't
     count, nor those whose object isn't the variable's any more.
     """
+    found: list[Job] = []
     for job in reversed(list(jobs)):
+        if name in job.assigns:
+            break
         if job.originals is None:
             continue
         values = job.originals.values
         if is_elsewhere and name in values and variables.get(name) is not values[name]:
             continue
-        if not is_elsewhere and not job.is_over and name in job.originals.tracked.names:
-            return job
-        if any(name in _brought(each) and each.packed is not None for each in job.mutations):
-            return job
-    return None
+        may_change = not is_elsewhere and not job.is_over and name in job.originals.tracked.names
+        did = any(name in _brought(each) and each.packed is not None for each in job.mutations)
+        if may_change or did:
+            found.append(job)
+    now = variables.get(name)
+    mine = [j for j in found if j.originals and j.originals.values.get(name, now) is now]
+    return mine[::-1] or found[:1]  # of another object: it can only be had as another variable
 
 
 def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> str:
@@ -135,19 +150,22 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if target is not None:
         variables[target] = originals.copied(found, name)
         return ""
-    changed, unknown = originals.changed_here()
-    here = [name for name in changed if name in found.names]
-    if name in originals.values and variables.get(name) is not originals.values[name]:
-        here.append(name)
-    if here:
-        raise MagicError(filled_in(texts.CHANGED_IN_BOTH, here, job=job.name))
-    _, failed = bring(job, variables, job.outputs)
+    here = originals.changed_here()
+    both = [each for each in here.names if each in found.names]
+    try:
+        if name in originals.values and variables.get(name) is not originals.values[name]:
+            raise ConflictError
+        _, failed = bring(job, variables, job.outputs, here.objects)
+    except ConflictError:
+        names = both or [name]
+        raise MagicError(filled_in(texts.CHANGED_IN_BOTH, names, job=job.name)) from None
     if failed:
         raise MagicError(failed)
-    unknown = tuple(name for name in unknown if name in found.names)
-    doubt = f"; {filled_in(texts.NOT_LOOKED_AT, unknown)}" if unknown else ""
+    unknown = [each for each in (*here.unknown, *here.unsteady) if each in found.names]
+    doubts = (texts.MERGED, both), (texts.NOT_LOOKED_AT, unknown)
     brought = dict.fromkeys([*found.names, *_brought(found)])
-    return f"{job.name}: {', '.join(brought)}{doubt}"
+    said = [filled_in(text, names, job=job.name) for text, names in doubts if names]
+    return "; ".join([f"{job.name}: {', '.join(brought)}", *said])
 
 
 def _brought(mutations: Mutations) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ KERNEL_GONE = (
     "changed. Next time `--out` keeps it"
 )
 
+MERGED = "{what} had changed here since {job} took {it} along, and {has} both changes now"
+
 CHANGED_IN_BOTH = (
     "{what} changed in the notebook too, since {job} took {it} along, and would be overwritten. "
     "`%get {first} --as NAME` brings the worker's as another variable"
@@ -86,8 +88,9 @@ CHANGED_IN_BOTH = (
 
 NOT_LOOKED_AT = "whether the notebook changed {what} meanwhile was not checked"
 
-_ONE = {"it": "it", "was": "was", "stays": "stays", "unchanged": "is as it was"}
+_ONE = {"has": "has", "it": "it", "was": "was", "stays": "stays", "unchanged": "is as it was"}
 _SEVERAL = {
+    "has": "have",
     "is_": "are",
     "it": "them",
     "was": "were",

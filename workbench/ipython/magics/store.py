@@ -204,13 +204,12 @@ class StoringMagics(NotebookMagics):
             api.engine().ask(Lookup(name)) is not None
         )
         variables = self._notebook.variables
-        job = write_back.find(self._notebook.jobs.values(), name, variables, is_elsewhere)
-        if job is None:
-            return False
-        if said := write_back.get(job, name, target, variables):
-            print(printable(said))
-        brought.update(job.mutated)
-        return True
+        jobs = write_back.find(self._notebook.jobs.values(), name, variables, is_elsewhere)
+        for job in jobs if target is None else jobs[-1:]:
+            if said := write_back.get(job, name, target, variables):
+                print(printable(said))
+            brought.update(job.mutated)
+        return bool(jobs)
 
     def _bind(self, name: str, ref: ObjectRef, value: Any, copy: Copying) -> None:
         self._notebook.variables[name] = value
