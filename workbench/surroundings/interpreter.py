@@ -199,7 +199,8 @@ def _add_to_path(live: object, key: object, value: list[str]) -> None:
     for entry in value:
         if entry not in sys.path:
             sys.path.insert(at, entry)
-        at = max(at, sys.path.index(entry) + 1)
+        last = len(sys.path) - sys.path[::-1].index(entry)
+        at = max(at, last)
 
 
 _FIRST_FILTERS = [*warnings.filters]
