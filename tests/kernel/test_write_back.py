@@ -414,3 +414,34 @@ def test_of_what_is_too_large_for_that_the_line_says_it(session: Kernel) -> None
     session.ok("%get y\n%free x")
     session.ok("%%remote -w\ny.append(3); both = x[0], y")
     assert session.value("both") == "([1, 2, 3], [1, 2, 3])"
+
+
+def test_what_cannot_be_as_in_the_notebook_is_said(session: Kernel, gate: Gate) -> None:
+    """A namespace's own variable, an item's, a thread that goes on, a result that can't be sent."""
+    session.ok("v, index, log = 1, 7, []")
+    session.ok("%%remote --wait --actor own\nv = 5")
+    cell = session.ok("%%remote --wait --actor own\nprint(v)")
+    assert (cell.text(), cell.notes.strip()) == (
+        "5\n",
+        "v was the namespace's own: `--in v` sends the notebook's",
+    )
+    assert not session.ok("%%remote --wait --actor own\nprint(v)").notes
+    cell = session.ok("%%remote --wait --map [1]\nprint(index)")
+    assert "index was that of the item, not the notebook's variable" in cell.notes
+    later = f"def later():\n    {gate.wait}\n    log.append(1)\n"
+    cell = session.ok(
+        f"%%remote --wait\nimport threading\n{later}threading.Thread(target=later).start()"
+    )
+    assert cell.notes.startswith("later goes on in a thread of the worker")
+    gate.open()
+    failure = session.failure("%%remote --wait\nimport threading\na, lock = 1, threading.Lock()")
+    assert "lock can't be serialized" in failure
+    assert session.value("a") == "1"
+    session.ok("import pandas as pd\ndf, least = pd.DataFrame({'a': [1, 2]}), 1")
+    assert session.ok("%%remote --wait\nprint(len(df.query('a > @least')))").text() == "1\n"
+    cell = session.ok(
+        "%%remote --wait\nimport signal\nold = signal.signal(signal.SIGUSR1, print)\n;"
+    )
+    assert "the handler of SIGUSR1 was set on the worker only" in cell.notes
+    cell = session.ok("%%remote\nimport numpy\nold = numpy.seterr(all='ignore')")
+    assert "np.seterr was set on the worker only" in session.over(cell)

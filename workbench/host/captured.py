@@ -201,6 +201,6 @@ TOGETHER = 1_000_000
 """Bytes up to which a variable travels with all others, as one graph of objects: a stored one that
 shares an object with another goes by value, an output comes back with what the cell changed."""
 
-_NOT_VARIABLES = frozenset({"__name__", "__builtins__", "get_ipython"})
+_NOT_VARIABLES = frozenset({"__name__", "__builtins__", "__warningregistry__", "get_ipython"})
 
 _NOTHING = object()

@@ -10,6 +10,7 @@ import linecache
 import os
 import platform
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -67,6 +68,7 @@ class Ran:
     unset: tuple[str, ...] = ()  # outputs that got no value
     mutations: Mutations | None = None  # what it changed in place
     settings: Made | None = None  # what it set in its process
+    threads: frozenset[str] = frozenset()  # functions of the cell that go on in threads
 
 
 def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
@@ -78,6 +80,7 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     namespace: Names = {"__name__": "__main__"}
     made: list[Made] = []
     captured: Captured | None = None
+    before = _threads()
     try:
         with _surroundings(cell, made):  # first: values may be of modules in its `sys.path`
             captured = _captured(cell, more, names, namespace)
@@ -91,7 +94,18 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     settings = made[0] if made else None
     apart = () if settings is None else settings.kept
     mutations = captured.mutations(ran.seconds, cell.outputs, apart=apart)
-    return _results(cell, replace(ran, mutations=mutations, settings=settings), namespace)
+    ran = replace(ran, mutations=mutations, settings=settings, threads=_threads() - before)
+    return _results(cell, ran, namespace)
+
+
+def _threads() -> frozenset[str]:
+    """Return the functions of cells that run in threads."""
+    found: list[Any] = [
+        getattr(thread, "_target", None) or getattr(thread, "function", None)
+        for thread in threading.enumerate()
+    ]
+    ours = [each for each in found if getattr(each, "__module__", "") == "__main__"]
+    return frozenset(getattr(each, "__name__", "a function") for each in ours)
 
 
 @contextmanager

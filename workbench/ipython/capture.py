@@ -24,6 +24,7 @@ from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 from workbench.report.markup import Rich, Table, page
+from workbench.report.write_back import OF_ITEM, OF_NAMESPACE, filled_in
 from workbench.serialization.aliases import in_common
 from workbench.serialization.estimate import Estimate, Estimator
 from workbench.serialization.mutations import BUDGET
@@ -130,6 +131,7 @@ class CellInputs:
         self._notebook = notebook
         self._engine = engine
         self._freshness = Freshness(notebook.bindings, engine, notebook.router)
+        self._is_per_item = len(each[1]) > 0
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         self.apart: list[tuple[str, str]] = []
@@ -219,6 +221,10 @@ class CellInputs:
         hidden = self._notebook.shell.user_ns_hidden  # IPython's own: In, Out, get_ipython, ...
         required = {*names.required, *given}
         wanted = [name for name in (*names.required, *names.optional) if name not in known]
+        read = known.intersection((*names.required, *names.optional), variables)
+        if hides := [name for name in sorted(read) if self._notebook.is_hidden_anew(name)]:
+            text = OF_ITEM if self._is_per_item else OF_NAMESPACE
+            self._freshness.notes.append(filled_in(text, hides))
         captured: dict[str, Any] = {}
         absent = []
         for name in dict.fromkeys((*given, *wanted)):

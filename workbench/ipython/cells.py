@@ -125,6 +125,11 @@ class _Scan(ast.NodeVisitor):
             if not self._depth:
                 self.assigned.pop(node.id, None)
 
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Read the variables of a query: ``df.query("a > @limit")``."""
+        for name in re.findall(r"@(\w+)", node.value) if isinstance(node.value, str) else ():
+            self._read(name, certain=False)
+
     def visit_Call(self, node: ast.Call) -> None:
         call = as_call(node)
         if call is None:

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -64,6 +64,7 @@ class Job(Rich):
         self.originals: Originals | None = None  # values that it captured by value
         self.apart: list[tuple[str, str]] = []  # see `CellInputs`
         self.mutations: list[Mutations] = []  # what its tasks changed in those
+        self.threads: frozenset[str] = frozenset()  # its functions that go on in threads
         self.settings: list[Made] = []  # what its tasks set
         self.is_again = False  # True: this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of changed variables
@@ -203,6 +204,7 @@ class Job(Rich):
                 self.unset.update(getattr(ran, "unset", ()))
                 if (mutations := getattr(ran, "mutations", None)) is not None:
                     self.mutations.append(mutations)
+                self.threads |= getattr(ran, "threads", frozenset())
                 if (made := getattr(ran, "settings", None)) is not None:
                     self.settings.append(made)
         self._end_if_over(isinstance(error, SessionError))
@@ -337,12 +339,16 @@ class Job(Rich):
             )
         if self.errors:
             raise self.errors[0]
+        return self.values(self.outputs.keys() - self.unset)
+
+    def values(self, names: Collection[str]) -> dict[str, Any]:
+        """Return those of what it assigned, of a job that is over, by name."""
         return {
             name: self._engine.get(ref, None, False)
             if isinstance(ref, list)
             else self._engine.get([ref], None, False)[0]
             for name, ref in self.outputs.items()
-            if name not in self.unset
+            if name in names
         }
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:

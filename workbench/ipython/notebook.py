@@ -46,6 +46,7 @@ class Notebook:
         self.settings = SentSettings()
         self.remote_cell = 0  # number of the latest cell that had the settings
         self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
+        self._hidden: dict[str, Any] = {}  # variables of which cells had others: told once
         self._early: dict[int, int] = {}  # jobs that run but aren't followed yet → worker
         self._rest: dict[int, tuple[int, list[ObjectRef | None]]] = {}  # the same for `completed`
 
@@ -53,6 +54,13 @@ class Notebook:
     def variables(self) -> dict[str, Any]:
         """The variables that a person sees, by name; also to bind them."""
         return self.shell.user_ns  # type: ignore[no-any-return]
+
+    def is_hidden_anew(self, name: str) -> bool:
+        """True if nobody was told yet that a cell has another variable of this name."""
+        value = self.variables[name]
+        is_told = self._hidden.get(name, self) is value
+        self._hidden[name] = value
+        return not is_told
 
     def own_names(self) -> list[str]:
         """Return the names of variables, without IPython's own: In, Out, get_ipython, open, ..."""

@@ -45,6 +45,8 @@ def at_end(job: Job, waited: bool) -> list[str]:
     kept = _names(each.kept if brings else (*each.names, *each.kept) for each in job.settings)
     if kept:
         notes.append(filled_in(texts.SET_THERE, kept))
+    if job.threads and not job.actor:
+        notes.append(filled_in(texts.GOES_ON, sorted(job.threads)))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
     return notes + [filled_in(text, each) for text, each in others if each]
 

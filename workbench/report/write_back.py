@@ -52,6 +52,8 @@ PERHAPS_APART = (
 SET_THERE = "{what} {was} set on the worker only"
 """Settings, not variables."""
 
+GOES_ON = "{what} goes on in a thread of the worker: what it changes from now on stays there"
+
 NOT_SENT = "{what} of the notebook {was}n't sent: {why}"
 """Settings of the notebook that can't be sent."""
 
@@ -68,6 +70,10 @@ COPIES = (
 IN_NAMESPACE = (
     "{what} changed in {actor} and {stays} there: `--in {names}` sends the notebook's own again"
 )
+
+OF_NAMESPACE = "{what} {was} the namespace's own: `--in {names}` sends the notebook's"
+
+OF_ITEM = "{what} {was} that of the item, not the notebook's variable"
 
 NOT_UPDATED = (
     "{what} changed on the worker and can't be changed here: {why}. The notebook's own "

@@ -221,7 +221,7 @@ class RemoteMagics(NotebookMagics):
             raise
         job.wait()
         variables = self._notebook.variables
-        values = job.result()
+        values = job.values(outputs.keys() - job.unset - job.lost.keys())
         own, failed = write_back.bring(job, variables, outputs)
         for name in request.names.bound:
             if name in variables:
@@ -237,8 +237,9 @@ class RemoteMagics(NotebookMagics):
                 variables[name] = values[name]
                 if isinstance(ref, ObjectRef):
                     self._notebook.bindings.note(name, values[name], ref, "%%remote")
-            elif request.asked and isinstance(ref, ObjectRef):
-                engine.get([ref], None, False)  # raises an error: it has no value
+        for name, ref in outputs.items():
+            if (name in job.lost or request.asked) and isinstance(ref, ObjectRef):
+                engine.get([ref], None, False)  # raises an error if it has no value
 
     def _submit(
         self,
