@@ -25,10 +25,9 @@ MOST_REFERENCES = 500_000
 """References followed in all, most of them to numbers and texts: some 20 ms more."""
 
 _ENTERED = frozenset(
-    {list, tuple, dict, set, frozenset, deque, defaultdict, OrderedDict, MethodType}
-    | {functools.partial}
+    {list, tuple, dict, set, frozenset, deque, defaultdict, OrderedDict} | {functools.partial}
 )
-_FIXED_OURSELVES = frozenset({tuple, frozenset, MethodType, FunctionType, CodeType})
+_FIXED_OURSELVES = frozenset({tuple, frozenset, FunctionType, CodeType})
 
 
 def in_common(
@@ -132,6 +131,8 @@ def _inside(level: list[Any]) -> list[Any]:
 
 def _kind(kind: type) -> tuple[bool, bool]:
     """Return whether to look into instances of this type, and whether they are mutable."""
+    if kind is MethodType:
+        return True, False
     if kind in FIXED or issubclass(kind, type | enum.Enum | np.dtype):
         return False, False
     if kind.__module__.partition(".")[0] == "workbench":

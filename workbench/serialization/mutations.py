@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from workbench.serialization.comparison import PIECE, Verdict, as_bytes, compare
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
+    METHODS,
     WHOLE,
     BoundName,
     ReducedState,
@@ -188,8 +189,7 @@ class MutationTracker:
         self._objects = {number: self._memo[number] for number in found}
         watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
         self._numbers = {id(obj): number for number, obj in watched.items()}
-        # Methods of builtin objects, like ``found.append``: nothing changes in them.
-        methods = {n: obj for n, obj in self._memo.items() if type(obj) is BuiltinFunctionType}
+        methods = {n: obj for n, obj in self._memo.items() if type(obj) in METHODS}
         self._methods = {id(obj): (number, obj.__self__) for number, obj in methods.items()}
         return found
 
@@ -414,8 +414,8 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
                 numbers.append(number)
             elif kind is tuple or kind is frozenset:
                 stack.append(part)
-            elif kind is BuiltinFunctionType:
-                stack.append((part.__self__,))  # of a method of a builtin type, its object
+            elif kind in METHODS:
+                stack.append((part.__self__,))
     return numbers
 
 

@@ -29,13 +29,16 @@ from workbench.serialization.arrays import Reducers, has_attributes
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
 FIXED: frozenset[type] = _ATOMS | frozenset({
-    type(NotImplemented), types.ModuleType, types.BuiltinFunctionType,
+    type(NotImplemented), types.ModuleType, types.BuiltinFunctionType, types.MethodType,
     types.MethodDescriptorType, types.CodeType, np.ufunc, *np.sctypeDict.values(),
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
     decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern,
     pathlib.PurePosixPath, pathlib.PosixPath,
 })  # fmt: skip
 """Types whose instances can't be changed in place."""
+
+METHODS = frozenset({types.BuiltinFunctionType, types.MethodType})
+"""Methods of objects (`found.append`): only their objects can be changed."""
 
 
 class ReducedState(NamedTuple):
@@ -86,7 +89,7 @@ def can_change(value: Any, depth: int = 8) -> bool:
     """True if the value may have something that can be changed in place."""
     if type(value) in _FIXED_CONTAINERS:
         return not depth or any(can_change(each, depth - 1) for each in value)
-    if type(value) is types.BuiltinFunctionType:
+    if type(value) in METHODS:
         return can_change(value.__self__, depth)
     if isinstance(value, types.FunctionType | type):
         return travels_by_value(value)
