@@ -29,6 +29,8 @@ from workbench.host.link import Failed
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
 from workbench.surroundings.interpreter import DIRECTORY, working_directory
+from workbench.surroundings.modules import MODULES, Unkept
+from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import opened
 from workbench.surroundings.seeding import seed
 from workbench.surroundings.surroundings import Made, Surroundings, taken_on
@@ -221,7 +223,9 @@ class Namespace:
         """
         is_new, self._is_new = self._is_new, False
         if is_new or cell.settings != self._settings:
-            self._surroundings = self._surroundings or Surroundings()
+            if self._surroundings is None:
+                used = [part for name, part in parts().items() if name != MODULES]
+                self._surroundings = Surroundings([*used, Unkept()])
             sent = opened(cell.settings)
             say_what_failed(self._surroundings.take_on(sent), sent, cell.filename)
         self._settings = cell.settings

@@ -7,7 +7,7 @@ from dataclasses import replace
 from workbench.host.cells import Cell
 from workbench.report.write_back import NOT_SENT, filled_in
 from workbench.surroundings.interpreter import DIRECTORY, ENVIRON, PATH, working_directory
-from workbench.surroundings.modules import MODULES, objects
+from workbench.surroundings.modules import MODULES, Unkept, objects
 from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import packed
 from workbench.surroundings.seeding import GENERATORS, drawn
@@ -27,9 +27,8 @@ class SentSettings:
         self._there = {name: _look(parts()[name]) for name in (DIRECTORY, PATH, ENVIRON)}
         if not shared:
             self._there |= {DIRECTORY: None, PATH: None}
-        self._modules = Surroundings([parts()[MODULES]])
+        self._modules = Surroundings([Unkept()])
         self._told: set[str] = set()
-        self._last: dict[str, State] = {}
         self._packed: tuple[bytes, dict[str, str]] = b"", {}
 
     def close(self) -> None:
@@ -70,12 +69,9 @@ class SentSettings:
                 found[part.name] = {key: live.get(key, GONE) for key in keys}
         for name, changed in self._modules.changes().items():
             found[name] = {key: after for key, (_, after) in changed.items()}
-        if found != self._last:
-            self._last, before = found, self._packed[1]
-            data, lost = packed(found)
-            self._packed = data, lost
-            return data, {word: why for word, why in lost.items() if before.get(word) != why}
-        return self._packed[0], {}
+        before = self._packed[1]
+        self._packed = data, lost = packed(found)
+        return data, {word: why for word, why in lost.items() if before.get(word) != why}
 
     def of_modules(self) -> dict[int, str]:
         """Return ids of objects that workers' modules have, too, if these have what is `packed`."""

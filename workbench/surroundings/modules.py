@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+import weakref
 from collections.abc import Container, Iterator, Mapping
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -102,3 +104,52 @@ def _put(live: State, key: str, value: Any) -> None:
         items = list(value.items()) if isinstance(value, dict) else list(value)
         there.clear()
         getattr(there, "extend" if hasattr(there, "extend") else "update")(items)
+
+
+# -- seeing changes without keeping what was there -------------------------------------------------
+
+
+class Unkept(_Modules):
+    """The same part, of which a look keeps no object alive: a notebook looks once, and for good."""
+
+    def look(self) -> State | None:
+        """Return what shows whether a value is still the same, by its name."""
+        return {key: _Sign(value) for key, value in self._all().items()}
+
+    def differing(self, saved: State) -> tuple[State, list[Any]]:
+        """Return the values, and the names of those that are others than at the `look`."""
+        live = self._all()
+        changed = [k for k, v in live.items() if k not in saved or saved[k] != _Sign(v)]
+        return live, changed + [k for k in saved if k not in live and _holder(k) is not None]
+
+
+class _Sign:
+    """Equal to that of the same object with the same items. Keeps only numbers, texts and code."""
+
+    def __init__(self, value: object, depth: int = 3) -> None:
+        kind = type(value)
+        self._value: Any = None
+        self._items: list[_Sign] = []
+        if kind in CONTAINERS and depth and len(value) <= MOST_ITEMS:  # type: ignore[arg-type]
+            items = chain(*value.items()) if isinstance(value, dict) else value
+            self._items = [_Sign(each, depth - 1) for each in items]  # type: ignore[attr-defined]
+        try:
+            self._value = weakref.ref(value)
+        except TypeError:
+            self._value = value if kind in _ATOMS else (id(value), kind)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Sign) or self._items != other._items:
+            return False
+        one, two = self._value, other._value
+        if isinstance(one, weakref.ref) and isinstance(two, weakref.ref):
+            return one() is two() is not None
+        return type(one) is type(two) and bool(one == two)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+MOST_ITEMS = 1000
+"""Items of a container that are looked at; a change of a longer one isn't seen."""
+
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,17 @@ def test_what_is_set_in_modules_is_told_once(own: Any) -> None:
     assert sent.newly_set() == ["own_module.items", "own_module.level"]
     assert sent.newly_set() == []
     assert sent.of_modules()[id(own.items)] == "own_module.items"
+    sent.close()
+
+
+def test_nothing_is_kept_of_what_modules_had(own: Any) -> None:
+    """Else a table that a module has replaced would stay in memory."""
+    own.big, own.items = np.zeros(3), [np.zeros(3)]
+    sent = SentSettings()
+    old = [weakref.ref(own.big), weakref.ref(own.items[0])]
+    own.big, own.items[0] = None, 1
+    assert [each() for each in old] == [None, None]
+    assert sent.newly_set() == ["own_module.big", "own_module.items"]
     sent.close()
 
 
