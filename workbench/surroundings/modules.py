@@ -114,32 +114,32 @@ class Unkept(_Modules):
 
     def look(self) -> State | None:
         """Return what shows whether a value is still the same, by its name."""
-        return {key: _Sign(value) for key, value in self._all().items()}
+        return {key: _Identity(value) for key, value in self._all().items()}
 
     def differing(self, saved: State) -> tuple[State, list[Any]]:
         """Return the values, and the names of those that are others than at the `look`."""
         live = self._all()
-        changed = [k for k, v in live.items() if k not in saved or saved[k] != _Sign(v)]
+        changed = [k for k, v in live.items() if k not in saved or saved[k] != _Identity(v)]
         return live, changed + [k for k in saved if k not in live and _holder(k) is not None]
 
 
-class _Sign:
+class _Identity:
     """Equal to that of the same object with the same items. Keeps only numbers, texts and code."""
 
     def __init__(self, value: object, depth: int = 3) -> None:
         kind = type(value)
         self._value: Any = None
-        self._items: list[_Sign] = []
+        self._items: list[_Identity] = []
         if kind in CONTAINERS and depth and len(value) <= MOST_ITEMS:  # type: ignore[arg-type]
             items = chain(*value.items()) if isinstance(value, dict) else value
-            self._items = [_Sign(each, depth - 1) for each in items]  # type: ignore[attr-defined]
+            self._items = [_Identity(each, depth - 1) for each in items]  # type: ignore[attr-defined]
         try:
             self._value = weakref.ref(value)
         except TypeError:
             self._value = value if kind in _ATOMS else (id(value), kind)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Sign) or self._items != other._items:
+        if not isinstance(other, _Identity) or self._items != other._items:
             return False
         one, two = self._value, other._value
         if isinstance(one, weakref.ref) and isinstance(two, weakref.ref):
