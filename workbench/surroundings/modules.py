@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Container, Iterator, Mapping
 from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.call_site import is_persons
 from workbench.surroundings.settings import CONTAINERS, GONE, NotLoadedError, Part, State
@@ -90,12 +90,20 @@ def _holder(key: str) -> Any:
     return sys.modules.get(outer) or getattr(sys.modules.get(module), kind or "?", None)
 
 
+class Anew(NamedTuple):
+    """A container that was assigned: who has the one before it doesn't get its items."""
+
+    value: Any
+
+
 def _put(live: State, key: str, value: Any) -> None:
     """Set the variable or attribute; change a container in place, as others may have it, too."""
     holder, name = _holder(key), key.rpartition(".")[2]
     if holder is None:
         raise NotLoadedError(key)
     there: Any = live.get(key)
+    if isinstance(value, Anew):
+        there, value = None, value.value
     if value is GONE:
         delattr(holder, name)
     elif type(there) is not type(value) or type(value) not in CONTAINERS[1:]:

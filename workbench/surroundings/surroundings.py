@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from workbench.surroundings.import_watch import ImportWatch
-from workbench.surroundings.modules import MODULES
+from workbench.surroundings.modules import MODULES, Anew
 from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import packed
 from workbench.surroundings.seeding import GENERATORS
 from workbench.surroundings.settings import (
+    CONTAINERS,
     GONE,
     Changed,
     NotLoadedError,
@@ -115,9 +116,14 @@ class Surroundings:
                     }
         return changes
 
-    def made(self) -> Made | None:
-        """Return the changes in the form that travels; None if there are none."""
+    def made(self, objects: State) -> Made | None:
+        """Return the changes in the form that travels; None if there are none. ``objects`` are what
+        modules had before: not what was changed in them, but them."""
         changes = self.changes()
+        now = (parts()[MODULES].find() or {}) if MODULES in changes else {}
+        for key, (before, after) in changes.get(MODULES, {}).items():
+            if type(after) in CONTAINERS and now.get(key) is not objects.get(key, now.get(key)):
+                changes[MODULES][key] = before, Anew(after)
         if not changes:
             return None
         travel = {n: each for n, each in changes.items() if parts()[n].travels or n == GENERATORS}
@@ -197,10 +203,12 @@ def taken_on(sent: Mapping[str, State], made: list[Made]) -> Iterator[dict[str, 
     """
     used = [part for name, part in parts().items() if name != GENERATORS or name in sent]
     with Surroundings([parts()[MODULES]]) as before, Surroundings(used) as taken:
+        failed = taken.take_on(sent)
+        objects = parts()[MODULES].find() or {}
         try:
-            yield taken.take_on(sent)
+            yield failed
         finally:
-            what = taken.made()
+            what = taken.made(objects)
             before.restore(but=() if what is None else what.kept)
             if what is not None:
                 made.append(what)

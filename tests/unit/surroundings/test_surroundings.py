@@ -146,7 +146,9 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 def test_a_module_of_ones_own_is_as_in_the_notebook(own: Any) -> None:
     """A cell's changes come back; on the worker they are forgotten, but for what is too large."""
     items = own.items
+    own.others = others = [1]
     source = "import own_module as own\nown.level += 1\nown.items.append(own.level)\n"
+    source += "own.others = [2]\n"
     made = _run(
         source + "own.Kind.made += 1\nown.big = bytes(2_000_000)\nown.new = 1",
         {MODULES: {"own_module.level": 5, "own_module.items": [3]}},
@@ -160,6 +162,7 @@ def test_a_module_of_ones_own_is_as_in_the_notebook(own: Any) -> None:
     assert (own.level, own.Kind.made, own.new) == (6, 1, 1)
     assert own.items == [4, 6]
     assert own.items is items
+    assert (own.others, others) == ([2], [1])  # assigned, not changed
 
 
 def test_a_module_that_is_imported_later_has_it_too(own: Any) -> None:
