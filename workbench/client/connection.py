@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from workbench.client.gate import Gate, OpenSocket, is_free
+from workbench.client.gate import Gate, is_free
 from workbench.client.reporting_delay import (
     PATIENCE,
     PROMPT,
@@ -30,9 +30,10 @@ from workbench.client.reporting_delay import (
     UNSAID,
     ReportingDelay,
 )
+from workbench.core.events import MUST_NOT_OVERTAKE
 from workbench.core.instructions import Ended
-from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.errors import ProtocolError, SessionError
+from workbench.memory.segment import owner_of
 from workbench.system.ki_protection import ki_protection
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
@@ -401,7 +402,7 @@ class Connection:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def close(self, timeout: float = 5.0, keep: bool = False) -> OpenSocket | None:
+    def close(self, timeout: float = 5.0, keep: bool = False) -> object:
         """Send what is queued, hang up, end the thread. Idempotent.
 
         With ``keep`` the socket stays open as long as the returned object lives; nothing is sent
@@ -427,12 +428,12 @@ class Connection:
         if self._reader.acquire(timeout=timeout):  # nobody reads any more
             try:
                 # Not a copy of it: this process may be out of descriptors.
-                line = OpenSocket(self._sock.detach()) if keep else None
+                line = owner_of(self._sock.detach()) if keep else None
                 self._release()
             finally:
                 self._reader.release()
             return line
-        return OpenSocket(os.dup(self._sock.fileno())) if keep else None
+        return owner_of(os.dup(self._sock.fileno())) if keep else None
 
     def abandon(self) -> None:
         """Close the parent's socket in a forked child, sending nothing."""

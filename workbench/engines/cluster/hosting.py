@@ -105,11 +105,6 @@ class Hosting:
         self.leaves = False
 
     @property
-    def cls(self) -> type:
-        """Of the actor that lives here."""
-        return self._cls
-
-    @property
     def variables(self) -> dict[str, Any]:
         """What an actor keeps here."""
         return variables_of(self._instance, self._cls) if self.actor else {}
@@ -253,9 +248,6 @@ class Hosting:
 
     # -- what comes of it ------------------------------------------------------------------------
 
-    def _stored(self, value: Any, name: str, site: str) -> StoredValue:
-        return self._packer.pack(value, lambda: {name: value}, site=site)
-
     def _results(self, head: Head, result: Any) -> Outcome:
         if head.method == CREATION or head.returns == 0:
             return "done", ()
@@ -268,8 +260,8 @@ class Hosting:
                 values.append(self._error(part.error, head))
                 continue
             try:
-                site = f"result of {head.name}"
-                values.append(self._stored(part, name or f"the result of {head.name}", site))
+                named = {name or f"the result of {head.name}": part}
+                values.append(self._packer.pack(part, named.copy, site=f"result of {head.name}"))
             except Exception as error:
                 if head.returns == 1:
                     raise

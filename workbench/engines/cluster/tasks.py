@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from workbench.client.arguments import parameters_of
-from workbench.client.task_specs import spec_of
+from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
@@ -99,7 +99,7 @@ class ClusterTasks(ClusterStore):
         if given == STREAMING:
             raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
-        ids = self._ids(max(returns, 1))
+        ids = consecutive_ids(self.next_id, max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
         packed = self._packing.call(sent, args, kwargs, parameters, keep)
@@ -121,7 +121,7 @@ class ClusterTasks(ClusterStore):
         )
         if not returns:
             ids = []
-        refs = self._expect(head, ids, task)
+        refs = self._expect(head, ids)
         self.unfinished[task] = head
         if keep:  # before it can show anything
             known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
@@ -131,7 +131,7 @@ class ClusterTasks(ClusterStore):
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed"))
-            self._over(head, None)
+            self._forget(head)
             raise
         self._note(refs, made[1:])
         if keep:
@@ -152,13 +152,13 @@ class ClusterTasks(ClusterStore):
             **more,
         )
 
-    def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
+    def _expect(self, head: Head, ids: list[int]) -> list[ObjectRef]:
         refs = []
         for id in ids:
             ref, entry = self.entries.new(id, None, PENDING)
-            entry.task, entry.name, entry.job = task, head.name, head.job
-            if len(ids) > 1 and id != task:
-                ref._task = task
+            entry.task, entry.name, entry.job = head.task, head.name, head.job
+            if id != head.task:
+                ref._task = head.task
             refs.append(ref)
         return refs
 
@@ -179,12 +179,6 @@ class ClusterTasks(ClusterStore):
             return options.group or task
         run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.job
-
-    def _ids(self, count: int) -> list[int]:
-        while True:
-            ids = [self.next_id() for _ in range(count)]
-            if ids[-1] - ids[0] == count - 1:
-                return ids
 
     def _spec(self, options: TaskOptions) -> TaskSpec | None:
         namespace = self.namespace
@@ -235,8 +229,8 @@ class ClusterTasks(ClusterStore):
             self.entries.settle(id, READY)
         self._forget(own)
 
-    def _over(self, own: Head, error: WorkbenchError | None) -> None:
-        for id in own.ids if error is not None else ():
+    def _over(self, own: Head, error: WorkbenchError) -> None:
+        for id in own.ids:
             self.entries.settle(id, FAILED, error=error)
         self._forget(own)
 
