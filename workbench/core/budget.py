@@ -18,8 +18,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from workbench.core.catalog import Catalog
 from workbench.core.events import Value
 from workbench.system.sizes import PAGE, inline_allowance, round_up
 
@@ -78,13 +78,6 @@ class GrowRequest:
     is_heard: bool = False  # its line callers were asked for earlier Drops
 
 
-class InMessages(Protocol):
-    """Bytes outside of segments: inline objects, and arguments of tasks that aren't over."""
-
-    inline_bytes: int
-    argument_bytes: int
-
-
 class Budget:
     """Grants of memory to clients. ``capacity``: bytes for arenas in memory and inline objects.
 
@@ -92,7 +85,7 @@ class Budget:
     so much of uncollected results of jobs; False if there is none.
     """
 
-    def __init__(self, capacity: int, messages: InMessages) -> None:
+    def __init__(self, capacity: int, messages: Catalog) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.let_go: Callable[[int], bool] = lambda nbytes: False
         self.callers: Callable[[int], Iterable[int]] = lambda client: ()
@@ -104,7 +97,7 @@ class Budget:
         self.measures = False  # True if `room` is measured
         self._granted = 0
         self._live = 0
-        self._messages = messages
+        self._messages = messages  # has bytes outside of segments, see `in_messages`
         # Client → allowances for inline objects that it got, less what it sent. The first
         # allowance, which needs no asking, isn't counted.
         self.inline_left: dict[int, int] = {}
