@@ -166,14 +166,12 @@ class Connection:
             self.push()
 
     def wake(self) -> None:
-        """Wake the connection's thread if it sleeps."""
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):
                 os.eventfd_write(self._wake, 1)
 
     def _tick(self) -> None:
-        """Send what has waited long enough."""
         self._send_packed()
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.has_begun:

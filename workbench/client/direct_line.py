@@ -112,7 +112,6 @@ class DirectLine:
 
     @property
     def is_idle(self) -> bool:
-        """True if no call is unanswered or packed."""
         return not self.unanswered and self.packed is None
 
     def forget(self, told: int) -> None:

@@ -12,7 +12,6 @@ from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 
 def is_free(lock: threading.RLock) -> bool:
-    """True if no other thread holds the lock."""
     free = lock.acquire(blocking=False)
     if free:
         lock.release()

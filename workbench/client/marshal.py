@@ -66,7 +66,6 @@ class Encoded(NamedTuple):
     repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
-        """Return the facts about the value that the server keeps."""
         done = self.serialized
         return ev.About(
             description,

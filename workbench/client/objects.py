@@ -125,7 +125,6 @@ class KnownObjects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
-        """Stop telling this listener of these objects."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]

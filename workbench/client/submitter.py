@@ -241,7 +241,6 @@ class Submitter:
         return (0, 0) if running is None else (running.task, running.root)
 
     def _check_workers(self, options: TaskOptions) -> None:
-        """Raise ConfigError if the session has no workers for such a task."""
         self._base.wait_welcome()
         if not self._base.workers and options.num_cpus:
             session = self._base.session.partition(INCARNATION)[0]

@@ -125,7 +125,6 @@ class Budget:
         return self._live + self._messages.inline_bytes
 
     def arena_of(self, client: int) -> ArenaUsage | None:
-        """Return the client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
     def open(self, client: int, segment: int, size: int) -> bool:
@@ -280,7 +279,6 @@ class Budget:
             yield arena, tuple(_gaps(arena))
 
     def close(self, segment: int) -> None:
-        """Forget an arena that holds nothing."""
         arena = self.arenas.pop(segment)
         if self._filling.get(arena.disk) is arena:
             del self._filling[arena.disk]

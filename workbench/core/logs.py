@@ -107,7 +107,6 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept."""
         return sum(self._sizes)
 
     def close(self) -> None:

@@ -48,7 +48,6 @@ class Columns:
         self._arrays: dict[int, Any] = {}  # by address; None: the objects of an index
 
     def add(self, part: Any, label: str) -> None:
-        """Name an object."""
         self._objects[id(part)] = part, label
 
     def add_array(self, array: Any, label: str | None) -> None:

@@ -222,7 +222,6 @@ class _WeightedCounter:
         self._pieces += self.weight
 
     def weigh(self, weight: float) -> None:
-        """Use this weight from now on."""
         now = time.perf_counter()
         self._seconds += (now - self._since) * self.weight
         self.weight, self._since = weight, now
@@ -280,7 +279,6 @@ class MeasuringPickler(TracingPickler):
 
     @property
     def looked_at(self) -> int:
-        """Objects examined so far."""
         return self._most - self._left
 
     @property

@@ -29,7 +29,6 @@ class Scratch:
         self._spare: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """Return a chunk of `CHUNK` bytes."""
         try:
             return self._spare.pop()
         except IndexError:

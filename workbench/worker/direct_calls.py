@@ -216,7 +216,6 @@ class IncomingCalls:
             self._connection.post(ev.Done(message.task, (), 0.0))
 
     def _tell(self, task: int) -> None:
-        """Send the result to the server."""
         claims, kept = self._kept.pop(task, ([], None))
         claims.clear()  # the server's business now
         self._connection.send(self._done[task])

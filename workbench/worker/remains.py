@@ -40,7 +40,6 @@ class LineNotes:
         return partial(_NUMBER.pack_into, self._note, place * _NOTE.size + _NUMBER.size)
 
     def remove(self, line: int) -> None:
-        """Remove a line that is closed."""
         place = self._places.pop(line, 0)
         if place:
             _NOTE.pack_into(self._note, place * _NOTE.size, 0, 0)

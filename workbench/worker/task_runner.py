@@ -409,5 +409,4 @@ def _owed(run: do.Run) -> int:
 
 
 def cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    """Return the results of a task that was stopped."""
     return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)

@@ -125,7 +125,6 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def ids(self) -> range:
-        """Those of its results."""
         return range(self.task, self.task + self.returns)
 
     @property
@@ -169,8 +168,6 @@ class ClusterParts(NamedTuple):
 
 
 class Backend(Protocol):
-    """See the module."""
-
     engine: str
     """``ray`` or ``dask``."""
     can: Abilities

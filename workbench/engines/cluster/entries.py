@@ -131,12 +131,10 @@ class Entries:
                 del self._held[dead.id]
 
     def find(self, id: int) -> ObjectRef | None:
-        """The handle of an object that has one here."""
         held = self._held.get(id)
         return None if held is None else held()
 
     def get(self, id: int) -> KnownObject | None:
-        """What is known of an object."""
         held = self._held.get(id)
         return None if held is None else held.entry
 
@@ -159,7 +157,6 @@ class Entries:
         return entry
 
     def all(self) -> list[KnownObject]:
-        """Those that have handles here."""
         held = [each.entry for each in list(self._held.values())]
         return [entry for entry in held if entry is not None]
 

@@ -106,7 +106,6 @@ class Hosting:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What an actor keeps here."""
         return variables_of(self._instance, self._cls) if self.actor else {}
 
     # -- running ---------------------------------------------------------------------------------
@@ -171,7 +170,6 @@ class Hosting:
 
     @contextmanager
     def _limited(self, head: Head) -> Iterator[None]:
-        """Stop it when its time is up."""
         seconds = 0.0 if head.spec is None else head.spec.timeout
         if not seconds:
             yield
@@ -236,7 +234,6 @@ class Hosting:
         return codec.deserialize_inline(head.args, copy=True, where=_ARGUMENTS)
 
     def _function(self, head: Head, left: Deps) -> Any:
-        """What it calls."""
         stored = StoredValue(head.code) if head.code else left.pop(0)[1]
         if head.function not in self._functions:
             made = self._packer.open(head.function, stored, copy="on write", name=head.name)

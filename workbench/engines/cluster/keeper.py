@@ -141,11 +141,9 @@ class Keeper:
         return max(self._used_at, self._jobs.ended_at or 0.0) + linger - self._clock()
 
     def drivers(self) -> tuple[ClientRecord, ...]:
-        """Those that are there."""
         return tuple(self._drivers.values())
 
     def seen(self) -> KeptSession:
-        """All that there is to be seen."""
         names, jobs = self._names, self._jobs
         return KeptSession(names.kept(), jobs.results(), self.drivers(), jobs.jobs(), self.linger)
 
@@ -204,7 +202,6 @@ class Keeper:
     # -- the channel ---------------------------------------------------------------------------
 
     def push(self, batch: bytes) -> None:
-        """What a worker sends."""
         for message in batch_of(batch):
             if message.job:
                 self._jobs.came(message)
@@ -218,7 +215,6 @@ class Keeper:
             self.wake(audience)
 
     def listens_now(self, audience: int, tasks: Sequence[int]) -> None:
-        """It listens, and runs these tasks."""
         if (listener := self._listeners.get(audience)) is not None:
             listener.seen, listener.works, listener.tasks = self._clock(), True, tasks
 

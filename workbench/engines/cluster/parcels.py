@@ -94,7 +94,6 @@ class Packer:
         return StoredValue(header, buffers, inside, natives, about), done
 
     def inline(self, value: Any) -> bytes:
-        """A small value, in one piece."""
         return self.packed(value, None)[1].inline()
 
     def failure(self, failure: Any) -> StoredValue:

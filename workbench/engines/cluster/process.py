@@ -62,7 +62,6 @@ class ClusterProcess(Answering):
         return self.entries.end_reason or self.backend.end_reason
 
     def check_open(self) -> None:
-        """SessionError if the session is over."""
         if self.end_reason is not None:
             raise SessionError(self.end_reason)
 
@@ -74,7 +73,6 @@ class ClusterProcess(Answering):
         return (0, 0) if run is None else (run.audience, run.origin)
 
     def show(self, message: Message) -> None:
-        """Show what a task has shown."""
         try:
             self.listener.output(
                 Output(message.task, message.kind, message.data, message.origin, message.worker)

@@ -64,8 +64,6 @@ FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it.
 
 
 class ClusterStore(ClusterProcess):
-    """See the module."""
-
     def __init__(self, backend: Backend, logs: bool = True) -> None:
         super().__init__(backend, logs)
         self.opening = WorkThread("workbench-futures")
@@ -80,7 +78,6 @@ class ClusterStore(ClusterProcess):
         return self.keep_packed(stored, name)
 
     def keep_packed(self, stored: StoredValue, name: str = "") -> tuple[ObjectRef, About]:
-        """Store what is packed."""
         started = time.perf_counter()
         native = self.backend.put(stored, bool(name))
         assert stored.about is not None

@@ -268,7 +268,6 @@ class ClusterTasks(ClusterStore):
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Engine.interrupt`."""
         chosen = [
             each.task
             for each in list(self.unfinished.values())

@@ -192,7 +192,6 @@ def _is_encrypted() -> bool:
 
 
 def _check_workers() -> None:
-    """SessionError if they can't have us."""
     try:
         answers = [found(answer) for answer in _asked()]
     except ray.exceptions.RayError as error:
@@ -201,7 +200,6 @@ def _check_workers() -> None:
 
 
 def _asked() -> list[Any]:
-    """What each node has."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
     asked = [
         look.options(
