@@ -245,13 +245,8 @@ def engine_of(ref: ObjectRef) -> Engine:
 
 
 def acting_on(observed: Observed, ability: str) -> Engine:
-    """Return the engine of an observed session, to act on it.
-
-    Raises
-    ------
-    WorkbenchError
-        If the engine can't do that; the message is that of its `can`.
-    """
+    """Return the engine of an observed session, to act on it. WorkbenchError if the engine can't do
+    that; the message is that of its `can`."""
     obstacle: str = getattr(observed.can, ability)
     if obstacle:
         raise WorkbenchError(obstacle)

@@ -58,17 +58,9 @@ class Choice(NamedTuple):
 
 
 def read(where: Any, engine: str | None, address: str | None) -> Choice:
-    """What is meant by `init`'s arguments.
-
-    Raises
-    ------
-    ConfigError
-        If they contradict each other, or there is no such engine.
-    SessionError
-        If it is the module ray, and that isn't connected.
-    TypeError
-        If ``where`` is nothing of the kind.
-    """
+    """What is meant by `init`'s arguments. ConfigError if they contradict each other, or there is
+    no such engine. SessionError if it is the module ray, and that isn't connected. TypeError if
+    ``where`` is nothing of the kind."""
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address= is text, not {type(address).__name__}.")
     found = _of_where(where)
@@ -199,14 +191,9 @@ def wait_for_answer(address: str, patience: float = PATIENCE) -> None:
 def connect(
     choice: Choice, config: Config, variables: Variables = (), namespace: str = ""
 ) -> Engine:
-    """Join the session that the settings name, or start it, with their engine.
-
-    Raises
-    ------
-    SessionError
-        If what the engine needs isn't installed, nobody answers at its address for `PATIENCE`
-        seconds, or the workers there can't have us.
-    """
+    """Join the session that the settings name, or start it, with their engine. SessionError if what
+    the engine needs isn't installed, nobody answers at its address for `PATIENCE` seconds, or the
+    workers there can't have us."""
     if config.engine == "local":
         from workbench.engines import local  # brings numpy: not before it is needed
 

@@ -166,12 +166,8 @@ def explain(
     """Find out what serializing a value costs, and which of its parts cost how much.
 
     If pickling takes longer than ``spend`` allows, the cost is estimated. At most about ``most``
-    objects are examined; of large containers, samples.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be serialized; the message says which part.
+    objects are examined; of large containers, samples. SerializationError if it can't be
+    serialized; the message says which part.
     """
     root = name or name_of(value)
     total: Figures | None = None

@@ -74,12 +74,8 @@ Measure = Callable[[Any, Reducers, Known, float], Figures]
 def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Figures:
     """Measure pickling a value as a put does it; the pickle is thrown away.
 
-    A quick one is repeated: the best time is that without disturbance.
-
-    Raises
-    ------
-    OutOfTimeError
-        If one run takes longer than ``seconds``: see `Allowance`.
+    A quick one is repeated: the best time is that without disturbance. OutOfTimeError if one run
+    takes longer than ``seconds``: see `Allowance`.
     """
     taken: list[Figures] = []
     began, allowance = time.perf_counter(), Allowance(seconds)

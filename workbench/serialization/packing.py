@@ -140,11 +140,8 @@ class PackedValues:
 
         ``resolve`` returns the object for a number that travelled in its place. ``namespace``
         becomes the globals of functions from the packing side's namespace; None: a new one.
-
-        Raises
-        ------
-        SerializationError
-            If they can't be rebuilt in this process; the message says what in them, and why.
+        SerializationError if they can't be rebuilt in this process; the message says what in them,
+        and why.
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
         unpickler = _Unpickler(io.BytesIO(self.stream), buffers=buffers)
@@ -201,13 +198,8 @@ def pack(
 
     The memo keeps those objects alive. The ``reducers`` fill ``refs``; ``parts`` is called on
     failure: it names the parts to search for the cause. ``limit`` is a number of bytes of pickle.
-
-    Raises
-    ------
-    SerializationError
-        If something inside can't be pickled; the message says what and where.
-    StoreFullError
-        If the pickle passes the limit.
+    SerializationError if something inside can't be pickled; the message says what and where.
+    StoreFullError if the pickle passes the limit.
     """
 
     numbers, namespace, known, of_modules = there

@@ -57,11 +57,7 @@ def connect(
     """Join the session that ``config`` names, on the cluster at its address, or start it there.
 
     ``target`` is the module ray, if this process is connected already; it stays so then.
-
-    Raises
-    ------
-    SessionError
-        If nobody answers there, or the workers can't have us.
+    SessionError if nobody answers there, or the workers can't have us.
     """
     came = not ray.is_initialized()
     is_own = came and _join(config, variables)
