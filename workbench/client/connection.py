@@ -77,7 +77,7 @@ class Connection:
         self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
         self.said = 0  # all but those in `UNSAID`
         self.heard = self.told = 0  # answered runs of lines; those that the server knows
-        self._ended: str | None = None
+        self.ended: str | None = None  # why it ended; None while it is open
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
         # `_asleep`: the thread waits without a timeout; who queues work for it must wake it.
@@ -103,15 +103,10 @@ class Connection:
         """Start the thread: from now on messages are handled and the end is reported."""
         self._thread.start()
 
-    @property
-    def ended(self) -> str | None:
-        """Why the connection ended; None while it is open."""
-        return self._ended
-
     def check_open(self) -> None:
-        if self._ended is not None:
+        if self.ended is not None:
             raise SessionError(
-                f"{self._ended} Its objects are out of reach; `init()` or `%workbench start` "
+                f"{self.ended} Its objects are out of reach; `init()` or `%workbench start` "
                 "begins a new one."
             )
 
@@ -231,8 +226,8 @@ class Connection:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            if self._ended is not None:
-                raise SessionError(self._ended)
+            if self.ended is not None:
+                raise SessionError(self.ended)
             locked: list[bool] = []
             try:
                 locked.extend(map(self._reader.acquire, (False,)))  # one C call: see `flush`
@@ -254,7 +249,7 @@ class Connection:
         try:
             self._gate.disarm()
             while True:
-                if self._ended is not None or done():
+                if self.ended is not None or done():
                     return
                 timeout = None if deadline is None else max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
@@ -295,7 +290,7 @@ class Connection:
             try:
                 # Asked again under the lock, so that we miss nothing that was read since. The
                 # reader notifies us when it stops; a busy loop would only slow it down.
-                if not done() and self._ended is None and not is_free(self._reader):
+                if not done() and self.ended is None and not is_free(self._reader):
                     self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
             finally:
                 self._followers -= 1
@@ -326,8 +321,8 @@ class Connection:
         self._farewell = message.reason
 
     def _end(self, reason: str) -> None:
-        if self._ended is None:
-            self._ended = reason = self._farewell or reason
+        if self.ended is None:
+            self.ended = reason = self._farewell or reason
             self._gate.unwatch(self._sock.fileno())
             self._on_end(reason)
 
@@ -360,7 +355,7 @@ class Connection:
         while not self._closing:
             crowded, self.is_crowded = self.is_crowded, False
             calm = self._leads == leads and not crowded
-            if calm and not self._leading and self._ended is None:
+            if calm and not self._leading and self.ended is None:
                 self._gate.arm()  # nobody has led since the last tick
             ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
@@ -379,9 +374,9 @@ class Connection:
                     woken = True
                 elif self.is_crowded or not self._read_unless_read(partial(iter, ((fd, 0),))):
                     self._gate.disarm()  # somebody leads
-            if not ready and self._leads == leads and not self._leading and self._ended is None:
+            if not ready and self._leads == leads and not self._leading and self.ended is None:
                 self._read_unless_read(self._gate.now)  # else the leader reads again
-            if not woken and self._outbox and self._ended is None:
+            if not woken and self._outbox and self.ended is None:
                 try:
                     self._tick()
                 except Exception:  # a message that can't be sent: the others go on
@@ -411,10 +406,10 @@ class Connection:
         end = time.monotonic() + timeout
         room = select.poll()
         room.register(self._sock, select.POLLOUT)
-        while self._ended is None and not self.flush() and time.monotonic() < end:
+        while self.ended is None and not self.flush() and time.monotonic() < end:
             room.poll(TICK * 1000)
         self._closing = True
-        self._ended = self._ended or "The session was shut down."
+        self.ended = self.ended or "The session was shut down."
         with contextlib.suppress(OSError):
             # Threads that wait see the end.
             self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
@@ -436,7 +431,7 @@ class Connection:
     def abandon(self) -> None:
         """Close the parent's socket in a forked child, sending nothing."""
         self._closing = True
-        self._ended = "This process was forked from one with a session, which stays the parent's."
+        self.ended = "This process was forked from one with a session, which stays the parent's."
         self._release()
 
     def _release(self) -> None:

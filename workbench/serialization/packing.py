@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.serialization.arrays import Array, Reducers, address
+from workbench.serialization.arrays import Array, Reducers, address, owner_of
 from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
@@ -173,9 +173,7 @@ def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
     """
     if array.nbytes < MAPPED or not array.flags.c_contiguous:
         return None
-    owner: Any = array
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    owner = owner_of(array)
     sealed = getattr(owner, "keeps", None)
     if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
         return None
