@@ -110,9 +110,8 @@ class Budget:
         # client whose Trimmed is due → bytes asked of it, until when
         self.trimming: dict[int, tuple[int, float]] = {}
         self.late: dict[int, int] = {}  # client that didn't answer in time → bytes asked of it
-        self._dry: set[int] = (
-            set()
-        )  # clients that gave less than was asked, and got none back since
+        # Clients that gave less than was asked, and got none back since.
+        self._dry: set[int] = set()
 
     @property
     def granted(self) -> int:
