@@ -1,6 +1,7 @@
 """What one process of a session on a cluster has and knows, on which its `engine` stands.
 
-That is built in layers, a file each: `store`, `tasks`, `engine`. Any thread may call them.
+That is built in layers, a file each: `store`, `call_packing`, `tasks`, `engine`. Any thread may
+call them.
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
+from workbench.engines.cluster.call_packing import CallPacking, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
-from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -54,13 +53,12 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks(ClusterStore):
+class ClusterTasks(CallPacking):
     """See the module. ``namespace`` is that of actors' names here."""
 
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
-        self._packing = CallPacker(self)
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
         self._dead: set[int] = set()  # those, and those that are known to have died
@@ -76,7 +74,7 @@ class ClusterTasks(ClusterStore):
         self.check_open()
         if call.options.max_calls:
             warnings.warn(self.backend.can.max_calls, stacklevel=2)
-        sent = self._packing.function(function)
+        sent = self.sent(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
         )
@@ -102,7 +100,7 @@ class ClusterTasks(ClusterStore):
         ids = consecutive_ids(self.next_id, max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self._packing.call(sent, args, kwargs, parameters, keep)
+        packed = self.packed_call(sent, args, kwargs, parameters, keep)
         retries = options.max_retries
         head = self._head(
             packed,
@@ -327,8 +325,8 @@ class ClusterTasks(ClusterStore):
         options, made = call.options, cast(Blueprint, blueprint.function)
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
-        sent = self._packing.function(blueprint)
-        packed = self._packing.call(sent, call.args, call.kwargs, lambda: call.parameters, False)
+        sent = self.sent(blueprint)
+        packed = self.packed_call(sent, call.args, call.kwargs, lambda: call.parameters, False)
         id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
