@@ -58,7 +58,6 @@ class ArenaUsage:
     extents: dict[int, int] = field(default_factory=dict)  # offset → pages, live ones
 
     def lengths(self) -> dict[int, int]:
-        """Offset → length of the live extents."""
         return {offset: pages * PAGE for offset, pages in self.extents.items()}
 
 

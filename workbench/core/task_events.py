@@ -79,7 +79,6 @@ class SubmitCalls(Event, tag=57):
     form: CallForm
 
     def submits(self) -> Iterator[Submit]:
-        """Iterate over the Submits, in order."""
         return map(self.form.submit, self.tasks, self.args)
 
 

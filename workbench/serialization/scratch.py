@@ -88,6 +88,5 @@ class Sink:
             self._filled = 0
 
     def pieces(self) -> list[Any]:
-        """Return the whole pickle, in order."""
         self._complete()
         return self._pieces

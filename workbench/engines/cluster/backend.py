@@ -42,7 +42,6 @@ class StoredValue(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of all its parts."""
         return len(self.header) + sum(memoryview(part).nbytes for part in self.buffers)
 
 

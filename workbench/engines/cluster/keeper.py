@@ -8,6 +8,7 @@ in `kept_names`, background cells in `kept_jobs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,16 +43,16 @@ stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 
 
+@dataclass(slots=True, eq=False)
 class _Listener:
     """A driver, or a process of the cluster's that runs tasks: what waits for it; when it listened
     last, and which tasks it ran then."""
 
-    def __init__(self, now: float, process: str = "") -> None:
-        self.seen = now
-        self.works = True
-        self.process = process
-        self.tasks: Sequence[int] = ()
-        self.queue: list[Message] = []
+    seen: float
+    process: str = ""
+    works: bool = True
+    tasks: Sequence[int] = ()
+    queue: list[Message] = field(default_factory=list)
 
 
 class KeptSession(NamedTuple):

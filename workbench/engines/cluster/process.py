@@ -110,5 +110,4 @@ class ClusterProcess(Answering):
 
 
 def why_gone(entry: KnownObject) -> WorkbenchError:
-    """Why an object has no value."""
     return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")
