@@ -12,9 +12,10 @@ import pytest
 
 from tests.leaks import eventually
 from tests.process.endings import leave_at_once
+from workbench.client.refusals import failure_of
 from workbench.engines.cluster.backend import Head
 from workbench.engines.cluster.keeper import batch_of
-from workbench.engines.cluster.parcels import Packer, failure_of
+from workbench.engines.cluster.parcels import Packer
 from workbench.engines.dask.slots import ChildDied, HeadDone, RunHead, SlotChild, Slots
 from workbench.serialization import codec
 
@@ -104,7 +105,7 @@ def test_a_task_is_stopped_or_its_process_killed(slots: Slots, force: bool) -> N
         assert "was killed by signal 9 while it ran `f`" in end.said("f")
     else:
         assert isinstance(end, HeadDone)
-        assert "was stopped" in str(failure_of(end.values[0]))
+        assert "was stopped" in str(failure_of(end.values[0].header))
     slots.release(child)
     run(slots, says_and_gives, 5, Shown())
 

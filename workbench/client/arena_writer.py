@@ -63,8 +63,6 @@ INLINE = -1
 
 
 class _Memory(NamedTuple):
-    """The segment, mapped writable, and its arena."""
-
     descriptors: seg.Descriptors
     mapped: Bytes
     arena: Arena

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, count
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -84,19 +83,13 @@ def parameters_of(function: Any) -> tuple[str, ...]:
 def argument_names(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the arguments by name, for errors; ``parameters`` are the positional ones.
-
-    The last parameter may begin with an asterisk: it then takes all further arguments.
-    """
-    named = [name for name in parameters if name[0] != "*"]
-    others = map("argument {}".format, count(len(named) + 1))
-    if len(named) < len(parameters):
-        others = map((parameters[-1][1:] + "[{}]").format, count())
-    return {**dict(zip(chain(named, others), args, strict=False)), **kwargs}
+    """Return the arguments by name, for errors; see `name_at`."""
+    return {**{name_at(place, parameters): arg for place, arg in enumerate(args)}, **kwargs}
 
 
 def name_at(place: Place, parameters: Sequence[str]) -> str:
-    """Return the name of the argument at ``place``, for errors."""
+    """Return the name of the argument at ``place``, for errors; ``parameters`` are the positional
+    ones. The last may begin with an asterisk: it then takes all further arguments."""
     if isinstance(place, str):
         return place
     named = [name for name in parameters if name[0] != "*"]

@@ -91,7 +91,10 @@ class ClientBase:
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
         self.handlers: dict[type, Callable[[Any], object]] = {}
-        self.connection = connection = Connection(sock, self._handle, self._translate, self._ended)
+        # Both lambdas: that part is made below.
+        self.connection = connection = Connection(
+            sock, self._handle, lambda queued: self.send_queue.translate(queued), self._ended
+        )
         self.requests = Requests(connection, glance)
         self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
         ask, self._spares = self.requests.ask, SpareDescriptors(SPARES)
@@ -106,7 +109,7 @@ class ClientBase:
             prefix,
             self.wait_welcome,
             self.references.check,
-            self._stored_as,
+            lambda value: self.objects.stored_as(value),
             side,
             debug,
         )
@@ -212,14 +215,6 @@ class ClientBase:
         self._ended("The session was shut down.")
         self.references.close()
         self.objects.close()
-
-    # -- for parts that are made before the one that answers; any thread --------------------------
-
-    def _translate(self, queued: list[Any]) -> list[Any]:
-        return self.send_queue.translate(queued)
-
-    def _stored_as(self, value: Any) -> ObjectRef | None:
-        return self.objects.stored_as(value)
 
     # -- the reading thread -----------------------------------------------------------------------
 

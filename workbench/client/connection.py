@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from workbench.client.gate import Gate, OpenSocket, is_free
+from workbench.client.gate import Gate, is_free
 from workbench.client.reporting_delay import (
     PATIENCE,
     PROMPT,
@@ -30,9 +30,10 @@ from workbench.client.reporting_delay import (
     UNSAID,
     ReportingDelay,
 )
+from workbench.core.events import MUST_NOT_OVERTAKE
 from workbench.core.instructions import Ended
-from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.errors import ProtocolError, SessionError
+from workbench.memory.segment import owner_of
 from workbench.system.ki_protection import ki_protection
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
@@ -76,7 +77,7 @@ class Connection:
         self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
         self.said = 0  # all but those in `UNSAID`
         self.heard = self.told = 0  # answered runs of lines; those that the server knows
-        self._ended: str | None = None
+        self.ended: str | None = None  # why it ended; None while it is open
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
         # `_asleep`: the thread waits without a timeout; who queues work for it must wake it.
@@ -102,15 +103,10 @@ class Connection:
         """Start the thread: from now on messages are handled and the end is reported."""
         self._thread.start()
 
-    @property
-    def ended(self) -> str | None:
-        """Why the connection ended; None while it is open."""
-        return self._ended
-
     def check_open(self) -> None:
-        if self._ended is not None:
+        if self.ended is not None:
             raise SessionError(
-                f"{self._ended} Its objects are out of reach; `init()` or `%workbench start` "
+                f"{self.ended} Its objects are out of reach; `init()` or `%workbench start` "
                 "begins a new one."
             )
 
@@ -165,14 +161,12 @@ class Connection:
             self.push()
 
     def wake(self) -> None:
-        """Wake the connection's thread if it sleeps."""
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):
                 os.eventfd_write(self._wake, 1)
 
     def _tick(self) -> None:
-        """Send what has waited long enough."""
         self._send_packed()
         now, heard = time.perf_counter(), self.heard
         if self._urgent or self._outbox.has_begun:
@@ -232,8 +226,8 @@ class Connection:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            if self._ended is not None:
-                raise SessionError(self._ended)
+            if self.ended is not None:
+                raise SessionError(self.ended)
             locked: list[bool] = []
             try:
                 locked.extend(map(self._reader.acquire, (False,)))  # one C call: see `flush`
@@ -255,7 +249,7 @@ class Connection:
         try:
             self._gate.disarm()
             while True:
-                if self._ended is not None or done():
+                if self.ended is not None or done():
                     return
                 timeout = None if deadline is None else max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
@@ -296,7 +290,7 @@ class Connection:
             try:
                 # Asked again under the lock, so that we miss nothing that was read since. The
                 # reader notifies us when it stops; a busy loop would only slow it down.
-                if not done() and self._ended is None and not is_free(self._reader):
+                if not done() and self.ended is None and not is_free(self._reader):
                     self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
             finally:
                 self._followers -= 1
@@ -327,8 +321,8 @@ class Connection:
         self._farewell = message.reason
 
     def _end(self, reason: str) -> None:
-        if self._ended is None:
-            self._ended = reason = self._farewell or reason
+        if self.ended is None:
+            self.ended = reason = self._farewell or reason
             self._gate.unwatch(self._sock.fileno())
             self._on_end(reason)
 
@@ -361,7 +355,7 @@ class Connection:
         while not self._closing:
             crowded, self.is_crowded = self.is_crowded, False
             calm = self._leads == leads and not crowded
-            if calm and not self._leading and self._ended is None:
+            if calm and not self._leading and self.ended is None:
                 self._gate.arm()  # nobody has led since the last tick
             ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
@@ -380,9 +374,9 @@ class Connection:
                     woken = True
                 elif self.is_crowded or not self._read_unless_read(partial(iter, ((fd, 0),))):
                     self._gate.disarm()  # somebody leads
-            if not ready and self._leads == leads and not self._leading and self._ended is None:
+            if not ready and self._leads == leads and not self._leading and self.ended is None:
                 self._read_unless_read(self._gate.now)  # else the leader reads again
-            if not woken and self._outbox and self._ended is None:
+            if not woken and self._outbox and self.ended is None:
                 try:
                     self._tick()
                 except Exception:  # a message that can't be sent: the others go on
@@ -401,7 +395,7 @@ class Connection:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def close(self, timeout: float = 5.0, keep: bool = False) -> OpenSocket | None:
+    def close(self, timeout: float = 5.0, keep: bool = False) -> object:
         """Send what is queued, hang up, end the thread. Idempotent.
 
         With ``keep`` the socket stays open as long as the returned object lives; nothing is sent
@@ -412,10 +406,10 @@ class Connection:
         end = time.monotonic() + timeout
         room = select.poll()
         room.register(self._sock, select.POLLOUT)
-        while self._ended is None and not self.flush() and time.monotonic() < end:
+        while self.ended is None and not self.flush() and time.monotonic() < end:
             room.poll(TICK * 1000)
         self._closing = True
-        self._ended = self._ended or "The session was shut down."
+        self.ended = self.ended or "The session was shut down."
         with contextlib.suppress(OSError):
             # Threads that wait see the end.
             self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
@@ -427,17 +421,17 @@ class Connection:
         if self._reader.acquire(timeout=timeout):  # nobody reads any more
             try:
                 # Not a copy of it: this process may be out of descriptors.
-                line = OpenSocket(self._sock.detach()) if keep else None
+                line = owner_of(self._sock.detach()) if keep else None
                 self._release()
             finally:
                 self._reader.release()
             return line
-        return OpenSocket(os.dup(self._sock.fileno())) if keep else None
+        return owner_of(os.dup(self._sock.fileno())) if keep else None
 
     def abandon(self) -> None:
         """Close the parent's socket in a forked child, sending nothing."""
         self._closing = True
-        self._ended = "This process was forked from one with a session, which stays the parent's."
+        self.ended = "This process was forked from one with a session, which stays the parent's."
         self._release()
 
     def _release(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from socket import socket
 
 from workbench.core import events as ev
@@ -67,36 +68,32 @@ class CallRun:
         return self.form.submit(task, self.calls[task], line)
 
 
+@dataclass(slots=True, eq=False)
 class DirectLine:
     """Line to one worker. ``is_granted``: no call of the actor is on its way through the server."""
 
-    def __init__(
-        self,
-        number: int,
-        actor: int,
-        end: socket,
-        functions: frozenset[int] = frozenset(),
-        objects: frozenset[int] = frozenset(),
-    ) -> None:
-        self.number = number
-        self.actor = actor
-        self.end = end
-        # Of a lease, which has no actor: the functions that may run there, one task at a time, so
-        # that nothing waits there while other workers are idle.
-        self.functions = functions
-        self.objects = objects  # that may be arguments: the server doesn't move these
-        self.most = 1 if functions else MOST_AHEAD
-        self.is_granted = False
-        self.has_ended = False  # nothing more comes
-        self.runs: deque[CallRun] = deque()  # until the server knows their answers
-        self.packed: CallRun | None = None  # not sent: the next call may join it
-        self.deps: tuple[int, ...] = ()  # of the last run
-        self.is_busy = False  # what is packed is being sent, or a run is being made
-        self.unanswered = 0  # calls that were sent
-        self.unanswered_bytes = 0
-        self.sent = 0
-        self.known = 0
-        self.unheard = 0  # bytes of results of which the server hasn't heard, see `ev.Unheard`
+    number: int
+    actor: int
+    end: socket
+    # Of a lease, which has no actor: the functions that may run there, one task at a time, so that
+    # nothing waits there while other workers are idle.
+    functions: frozenset[int] = frozenset()
+    objects: frozenset[int] = frozenset()  # that may be arguments: the server doesn't move these
+    most: int = field(init=False)  # unanswered calls
+    is_granted: bool = False
+    has_ended: bool = False  # nothing more comes
+    runs: deque[CallRun] = field(default_factory=deque)  # until the server knows their answers
+    packed: CallRun | None = None  # not sent: the next call may join it
+    deps: tuple[int, ...] = ()  # of the last run
+    is_busy: bool = False  # what is packed is being sent, or a run is being made
+    unanswered: int = 0  # calls that were sent
+    unanswered_bytes: int = 0
+    sent: int = 0
+    known: int = 0
+    unheard: int = 0  # bytes of results of which the server hasn't heard, see `ev.Unheard`
+
+    def __post_init__(self) -> None:
+        self.most = 1 if self.functions else MOST_AHEAD
 
     @property
     def ahead(self) -> int:
@@ -112,7 +109,6 @@ class DirectLine:
 
     @property
     def is_idle(self) -> bool:
-        """True if no call is unanswered or packed."""
         return not self.unanswered and self.packed is None
 
     def forget(self, told: int) -> None:

@@ -38,20 +38,6 @@ class Export:
     `Submitter`.
     """
 
-    __slots__ = (
-        "_always_differs",
-        "_by_ref",
-        "_cells",
-        "_code",
-        "_data",
-        "_left",
-        "_plain",
-        "_reducers",
-        "_watched",
-        "has_more",
-        "next_look",
-        "ref",
-    )
     is_a_functions = True  # see `client.references.is_ours`
 
     def __init__(
@@ -99,10 +85,7 @@ class Export:
                 watch = _watch(value)
                 self._cells.append((cell, watch))
                 self._remember(value, watch, seen)
-            for value in (
-                *(function.__defaults__ or ()),
-                *(function.__kwdefaults__ or {}).values(),
-            ):
+            for value in _defaults(function):
                 self._remember(value, _watch(value), seen)
         self._remember(called, lambda: called, seen)
 
@@ -130,7 +113,7 @@ class Export:
                 return False
         for value, parts, was in self._data:
             now = value()
-            if parts is not None and _has_parts(now, parts):
+            if parts is not None and _has(_elements(now), parts):
                 continue
             if not self._is_same(now, was):
                 return False
@@ -164,17 +147,14 @@ objects, the container is unchanged, which is quick to check."""
 
 
 def _parts(value: Any) -> Parts | None:
-    if type(value) is dict:
-        parts = (*value, *value.values())
-    elif type(value) is list:
-        parts = (*value,)
-    else:
+    if type(value) is not dict and type(value) is not list:
         return None
+    parts = _elements(value)
     return parts if is_immutable(parts) else None
 
 
-def _has_parts(value: Any, parts: Parts) -> bool:
-    return _has((*value, *value.values()) if type(value) is dict else (*value,), parts)
+def _elements(value: Any) -> Parts:
+    return (*value, *value.values()) if type(value) is dict else (*value,)
 
 
 def _has(now: Parts, parts: Parts) -> bool:
@@ -203,8 +183,11 @@ def _values(code: FunctionType | type) -> Parts:
     """Return the attribute values of a function or class; of a function its defaults, too."""
     if isinstance(code, type):
         return (*vars(code).values(),)
-    defaults = *(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()
-    return (*defaults, *vars(code).values())
+    return (*_defaults(code), *vars(code).values())
+
+
+def _defaults(function: FunctionType) -> Parts:
+    return (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
 
 
 def _is_descriptor(value: Any) -> bool:

@@ -8,19 +8,10 @@ import select
 import threading
 from collections.abc import Callable
 
-from workbench.memory.segment import owner_of
 from workbench.system.spin_poll import SpinThenPoll, yield_with_gil
 
 
-class OpenSocket:
-    """Keeps a socket's descriptor open as long as this object lives."""
-
-    def __init__(self, fd: int) -> None:
-        self._owner = owner_of(fd)
-
-
 def is_free(lock: threading.RLock) -> bool:
-    """True if no other thread holds the lock."""
     free = lock.acquire(blocking=False)
     if free:
         lock.release()

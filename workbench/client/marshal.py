@@ -41,7 +41,9 @@ MOST_LOADS = 10_000
 
 Parts = Callable[[], Mapping[str, Any]]
 
-ByRef = list[ObjectRef] | None
+Refs = list[ObjectRef]
+
+ByRef = Refs | None
 """Refs that are sent in place of arrays: see `Marshal.reducers`."""
 
 
@@ -64,7 +66,6 @@ class Encoded(NamedTuple):
     repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
-        """Return the facts about the value that the server keeps."""
         done = self.serialized
         return ev.About(
             description,
@@ -128,7 +129,7 @@ class Marshal:
 
     # -- value → bytes ------------------------------------------------------------------------
 
-    def reducers(self, inside: list[int], by_ref: ByRef = None) -> Mapping[type, Reducer]:
+    def reducers(self, inside: Refs, by_ref: ByRef = None) -> Mapping[type, Reducer]:
         """Return all custom reducers. Refs inside the value are added to ``inside``.
 
         With ``by_ref`` a large array that is a stored object isn't stored again: its ref is sent
@@ -137,7 +138,7 @@ class Marshal:
 
         def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
             self._check(ref)
-            inside.append(ref.id)
+            inside.append(ref)
             return restore, (ref.id, ref.session)
 
         reducers = {**self.registry.reducers(), ObjectRef: reduce_ref}
@@ -166,10 +167,10 @@ class Marshal:
         list does: a caller that gives up gives it back. ``parts()`` is called if it fails: it
         returns what to search for the cause, by name.
         """
-        inside: list[int] = []
+        inside: Refs = []
         done = self._serialize(value, inside, parts, by_ref)
         started = time.perf_counter()
-        contains = tuple(inside)
+        contains = tuple([ref.id for ref in inside])
         cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
         header = done.inline() if small else b""
         nothing = not done.stream and not done.buffers
@@ -191,15 +192,8 @@ class Marshal:
         there: OtherSide = NOTHING_THERE,
     ) -> tuple[PackedValues, Any]:
         """See `queries.Pack`."""
-        refs: list[ObjectRef] = []
-        reduce_ref = self.reducers([])[ObjectRef]
-
-        def note_ref(ref: ObjectRef) -> Any:
-            refs.append(ref)
-            return reduce_ref(ref)
-
-        reducers = {**self.registry.reducers(), ObjectRef: note_ref}
-        return pack(value, reducers, refs, parts, self._capacity(), there)
+        refs: Refs = []
+        return pack(value, self.reducers(refs), refs, parts, self._capacity(), there)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         """Return the value as one bytes object, however large. For what isn't a stored object."""
@@ -208,7 +202,7 @@ class Marshal:
     def _serialize(
         self,
         value: Any,
-        inside: list[int],
+        inside: Refs,
         parts: Parts | None,
         by_ref: ByRef = None,
     ) -> codec.Serialized:

@@ -18,9 +18,9 @@ from workbench.client.marshal import ByRef, Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.role import Role
 from workbench.core import events as ev
-from workbench.engine.base import Copying, Waitable, first_ready
+from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.lending_future import Missing, new_future, waiting
-from workbench.errors import GetTimeoutError, SerializationError, SessionError
+from workbench.errors import SessionError
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -62,11 +62,7 @@ class ObjectStore:
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, ev.About]:
         self._connection.check_open()
-        if isinstance(value, ObjectRef):
-            raise SerializationError(
-                "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
-                "on as it is, or put a list of refs."
-            )
+        check_storable(value)
         ref, _, about = self.store(value, name, lambda: {name or name_of(value): value})
         if about.inband + about.outband >= LARGE:
             self._note(value, ref)
@@ -101,17 +97,13 @@ class ObjectStore:
         try:
             encoded = self._base.marshal.encode(value, claims, parts, by_ref)
             about = encoded.about(what or describe(value), self.site())
-            return self.seal(encoded.stored, about, claims, name), encoded, about
+            ref = self._base.seal(encoded.stored, about, claims, name)
+            if name:
+                self._confirm()
+            return ref, encoded, about
         except BaseException:
             self._base.arena.withdraw(claims)
             raise
-
-    def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
-        """Tell the server of an object whose bytes are in place."""
-        ref = self._base.seal(stored, about, claims, name)
-        if name:
-            self._confirm()
-        return ref
 
     def _confirm(self) -> None:
         """Wait until the server has handled all that was sent: then others find the name."""
@@ -135,10 +127,7 @@ class ObjectStore:
             missing = {id for id in ids if id not in values}
             if not self._wait(self._objects.are_known(ids), timeout, lambda: missing, len(missing)):
                 left = sum(id not in values for id in ids)
-                raise GetTimeoutError(
-                    f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
-                    "tasks go on; get them again later, or wait longer."
-                )
+                raise late(left, len(ids), timeout)
             failed = self._objects.failed(ids)
             ids = ids if failed is None else [failed]  # which raises; others may not be there
         return [self._objects.load(id, copy) for id in ids]

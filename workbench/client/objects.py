@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench import errors
 from workbench.client.connection import Connection
 from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
+from workbench.client.refusals import failure_of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engine.base import Copying
-from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
+from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError, for_future
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
@@ -31,20 +31,6 @@ from workbench.system.ki_protection import ki_protection
 
 CHUNK = 10_000
 """Most ids in one message."""
-
-_REFUSALS: dict[str, type[errors.WorkbenchError]] = {
-    "freed": errors.ObjectFreedError,
-    "unknown": errors.ObjectLostError,
-    "full": errors.StoreFullError,
-    "crashed": errors.WorkerCrashedError,
-    "memory": errors.OutOfMemoryError,
-    "timeout": errors.TaskTimeoutError,
-    "nested": errors.NestingError,
-    "cancelled": errors.TaskCancelledError,
-    "actor": errors.ActorDiedError,
-    "unavailable": errors.ActorUnavailableError,
-}
-"""Exception types of the core's error codes. The core supplies the texts."""
 
 
 class Listener(Protocol):
@@ -139,7 +125,6 @@ class KnownObjects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
-        """Stop telling this listener of these objects."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]
@@ -179,7 +164,7 @@ class KnownObjects:
                 extent = self._open(id, value) if known is value else None
             value = known
         if value.failed:
-            raise _failure(value)
+            raise failure_of(value.header)
         return self._marshal.decode(id, value, extent, copy)
 
     def read(
@@ -369,7 +354,7 @@ class _Resolver:
         try:
             self.future.set_result(self._objects.load(id, copy=False))
         except BaseException as error:
-            self.future.set_exception(errors.for_future(error))
+            self.future.set_exception(for_future(error))
         self._ref = None
         del self  # a reference cycle: the error's traceback has this frame
 
@@ -380,14 +365,3 @@ class _Resolver:
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
     """Split ids into tuples of `CHUNK`, so that no message is too long."""
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
-
-
-def _failure(value: ev.Value) -> BaseException:
-    if value.header[:1] == b"!":
-        code, _, text = value.header[1:].decode().partition("\n")
-        code, _, actor = code.partition(" ")
-        error = _REFUSALS.get(code, errors.WorkbenchError)(text)
-        if actor and isinstance(error, errors.ActorDiedError):
-            error.actor_id = actor
-        return error
-    return errors.task_error(codec.deserialize_inline(value.header))

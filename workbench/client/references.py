@@ -380,5 +380,4 @@ def is_literal(key: Any) -> bool:
 
 
 def _braced(text: str) -> str:
-    """Double the braces, for `str.format`."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -373,7 +373,7 @@ class _Search:
                     reference = Reference(reference.child)
                 self._graph.add(holder, reference)
                 self._known(number)
-                if kind is _task_type():
+                if kind is getattr(sys.modules.get("asyncio"), "Task", None):
                     self._end_in_task(holder)
                 elif isinstance(holder, threading.Thread) and holder.is_alive():
                     self._closed.add(number)
@@ -431,10 +431,6 @@ _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 
 def _by_id(thing: Any) -> tuple[int, Any]:
     return id(thing), thing
-
-
-def _task_type() -> Any:
-    return getattr(sys.modules.get("asyncio"), "Task", None)
 
 
 def _is_long(thing: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core import events as ev
@@ -27,26 +28,19 @@ UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, e
 """Answers: their receiver gets them from the server, after all that was sent before."""
 
 
+@dataclass(slots=True, eq=False)
 class ReportingDelay:
     """Policy of a tick: how many messages it sends.
 
-    Parameters
-    ----------
-    due : callable(queued, seen, late) → int, optional
-        How many of the first messages to send; ``seen`` were examined before. Default: all.
-    told : callable(heard) → int, optional
-        How many of the first ``heard`` answered runs the server has been told. Default: all.
+    ``due(queued, seen, late)`` returns how many of the first messages to send; ``seen`` were
+    examined before. ``told(heard)``: how many of the first ``heard`` answered runs the server has
+    been told.
     """
 
-    def __init__(
-        self,
-        due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued),
-        told: Callable[[int], int] = lambda heard: heard,
-    ) -> None:
-        self.due = due
-        self.told = told
-        self._seen = 0
-        self.since = 0.0  # when the first queued message came
+    due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued)
+    told: Callable[[int], int] = lambda heard: heard
+    since: float = 0.0  # when the first queued message came
+    _seen: int = field(default=0, init=False)
 
     def reset(self, now: float) -> None:
         """Start the waiting time: the queue was empty, or has just been sent."""

@@ -56,15 +56,9 @@ class SharedSegments:
             self._why = error.errno or 0
 
     def need(self, segment: int) -> None:
-        """Map the segment, if the server still shares it. Any thread may call.
-
-        Raises
-        ------
-        ObjectLostError
-            If the server doesn't: what was there has moved.
-        OutOfDescriptorsError
-            If this process can't have another descriptor, or the server.
-        """
+        """Map the segment, if the server still shares it. Any thread may call. ObjectLostError if
+        the server doesn't: what was there has moved. OutOfDescriptorsError if this process can't
+        have another descriptor, or the server."""
         mapped = partial(self._views.is_mapped, segment)
         deadline = time.monotonic() + PATIENCE
         while not mapped():

@@ -23,7 +23,7 @@ from workbench.client.call_batches import CallBatches
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.role import Role
-from workbench.client.task_specs import spec_of
+from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engine.base import Call, Comparing, Exported, Submitted
@@ -166,7 +166,9 @@ class Submitter:
             if ref is not None:
                 return ref
         returns = given if isinstance(given, int) else 1
-        ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
+        ids = [self._next_id()]
+        if returns > 1:
+            ids = consecutive_ids(self._next_id, returns)
         task = ids[0]
         if not returns:
             ids = []
@@ -239,7 +241,6 @@ class Submitter:
         return (0, 0) if running is None else (running.task, running.root)
 
     def _check_workers(self, options: TaskOptions) -> None:
-        """Raise ConfigError if the session has no workers for such a task."""
         self._base.wait_welcome()
         if not self._base.workers and options.num_cpus:
             session = self._base.session.partition(INCARNATION)[0]
@@ -351,15 +352,8 @@ class Submitter:
             if not stored.segment:
                 return stored.header, deps, stored.contains, refs
             about = encoded.about(ARGUMENTS, self._store.site())
-            ref = self._store.seal(stored, about, claims)
+            ref = self._base.seal(stored, about, claims)
         except BaseException:
             self._base.arena.withdraw(claims)
             raise
         return SLOTTED, (ref.id, *deps), (), [ref, *refs]
-
-    def _consecutive_ids(self, count: int) -> list[int]:
-        """Return fresh ids for one task's results. Tries again if another thread took one."""
-        while True:
-            ids = [self._next_id() for _ in range(count)]
-            if ids[-1] - ids[0] == count - 1:
-                return ids

@@ -35,7 +35,7 @@ class Subscription:
         self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: no more will come
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
-        self._closed = False
+        self.is_over = False
 
     def came(self, change: Change | None) -> None:
         self._came.put(change)
@@ -44,7 +44,7 @@ class Subscription:
         """Wait for a change and return what has changed since the last one. None after ``timeout``
         seconds, at the end, and after `interrupt`."""
         with self._lock:
-            if not self._asked and not self._closed:
+            if not self._asked and not self.is_over:
                 self._asked = True
                 self._tell(ev.Subscribe(self._number))
         try:
@@ -55,14 +55,10 @@ class Subscription:
             return None
         self._asked = False
         if not isinstance(change, Change):
-            self._closed = True
+            self.is_over = True
             self._came.put(None)  # for the next call
             return None
         return Change(measured(change.session), change.objects, change.gone, change.left)
-
-    @property
-    def is_over(self) -> bool:
-        return self._closed
 
     def interrupt(self) -> None:
         """Make `next` return now. Any thread."""
@@ -73,8 +69,8 @@ class Subscription:
 
     def close(self) -> None:
         with self._lock:
-            if not self._closed:
-                self._closed = True
+            if not self.is_over:
+                self.is_over = True
                 self._tell(ev.Subscribe(self._number, on=False))
         self._on_close(self._number)
         self._came.put(None)

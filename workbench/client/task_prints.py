@@ -238,7 +238,6 @@ class TaskPrints:
 
 
 def _with(output: Output, data: bytes, kind: str = "") -> Output:
-    """Return the same output with other content."""
     return Output(output.task, kind or output.kind, data, output.origin, output.worker)
 
 

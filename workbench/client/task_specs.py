@@ -1,6 +1,8 @@
-"""A task's requirements as they are sent: the same for our pool and for a cluster."""
+"""A task's ids and requirements as they are sent: the same for our pool and for a cluster."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from workbench.core.events import TaskSpec
 from workbench.options import (
@@ -11,6 +13,14 @@ from workbench.options import (
     ExecutorOptions,
     TaskOptions,
 )
+
+
+def consecutive_ids(next_id: Callable[[], int], count: int) -> list[int]:
+    """Return fresh ids for one task's results. Tries again if another thread took one."""
+    while True:
+        ids = [next_id() for _ in range(count)]
+        if ids[-1] - ids[0] == count - 1:
+            return ids
 
 
 def spec_of(options: TaskOptions, cpus: int, namespace: str, retry_on: bytes) -> TaskSpec:

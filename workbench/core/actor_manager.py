@@ -152,7 +152,10 @@ class ActorManager:
             place = place_of(running, tasks) if actor.at_a_time == 1 else 0
             for number, task in enumerate(tasks):
                 why = not_begun_error(actor.why, task) if task in line.unbegun else actor.why
-                self._state.fail(task, ended_error(why, task) if number < place else why)
+                if number < place:
+                    what = b"had ended, but what it returned was not handed over yet"
+                    why = _with(why, task, what)
+                self._state.fail(task, why)
             return
         last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
         self._restarted(actor, tasks, last, crash, words, line.unbegun)
@@ -165,7 +168,7 @@ class ActorManager:
         ran: str,
         crash: str,
         event: WorkerExited,
-        begun: Collection[Task] = (),
+        begun: Collection[Task],
     ) -> None:
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
@@ -290,11 +293,6 @@ def crash_error(actor: Actor, crash: str, ran: str, words: str) -> ev.Value:
 def not_begun_error(why: ev.Value, task: Task) -> ev.Value:
     """Return the error value for a call that had not begun when its actor died of ``why``."""
     return why if task.attempts else _with(why, task, b"had not begun")  # it may have earlier
-
-
-def ended_error(why: ev.Value, task: Task) -> ev.Value:
-    """Return the error value for a call that was over when its actor died, its result unsent."""
-    return _with(why, task, b"had ended, but what it returned was not handed over yet")
 
 
 def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:

@@ -18,7 +18,6 @@ class Backlog:
         self.work: deque[Iterator[object]] = deque()
 
     def begin(self) -> None:
-        """Reset the number of steps for a new batch."""
         self.left = self.steps
 
     def start(self, work: Iterator[object]) -> None:
@@ -27,7 +26,6 @@ class Backlog:
             self.work.append(work)
 
     def add(self, work: Iterator[object]) -> None:
-        """Queue ``work`` for a later batch."""
         self.work.append(work)
 
     def proceed(self) -> None:

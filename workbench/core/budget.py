@@ -18,8 +18,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from workbench.core.catalog import Catalog
 from workbench.core.events import Value
 from workbench.system.sizes import PAGE, inline_allowance, round_up
 
@@ -58,7 +58,6 @@ class ArenaUsage:
     extents: dict[int, int] = field(default_factory=dict)  # offset → pages, live ones
 
     def lengths(self) -> dict[int, int]:
-        """Offset → length of the live extents."""
         return {offset: pages * PAGE for offset, pages in self.extents.items()}
 
 
@@ -78,13 +77,6 @@ class GrowRequest:
     is_heard: bool = False  # its line callers were asked for earlier Drops
 
 
-class InMessages(Protocol):
-    """Bytes outside of segments: inline objects, and arguments of tasks that aren't over."""
-
-    inline_bytes: int
-    argument_bytes: int
-
-
 class Budget:
     """Grants of memory to clients. ``capacity``: bytes for arenas in memory and inline objects.
 
@@ -92,7 +84,7 @@ class Budget:
     so much of uncollected results of jobs; False if there is none.
     """
 
-    def __init__(self, capacity: int, messages: InMessages) -> None:
+    def __init__(self, capacity: int, messages: Catalog) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.let_go: Callable[[int], bool] = lambda nbytes: False
         self.callers: Callable[[int], Iterable[int]] = lambda client: ()
@@ -104,7 +96,7 @@ class Budget:
         self.measures = False  # True if `room` is measured
         self._granted = 0
         self._live = 0
-        self._messages = messages
+        self._messages = messages  # has bytes outside of segments, see `in_messages`
         # Client → allowances for inline objects that it got, less what it sent. The first
         # allowance, which needs no asking, isn't counted.
         self.inline_left: dict[int, int] = {}
@@ -117,9 +109,8 @@ class Budget:
         # client whose Trimmed is due → bytes asked of it, until when
         self.trimming: dict[int, tuple[int, float]] = {}
         self.late: dict[int, int] = {}  # client that didn't answer in time → bytes asked of it
-        self._dry: set[int] = (
-            set()
-        )  # clients that gave less than was asked, and got none back since
+        # Clients that gave less than was asked, and got none back since.
+        self._dry: set[int] = set()
 
     @property
     def granted(self) -> int:
@@ -132,7 +123,6 @@ class Budget:
         return self._live + self._messages.inline_bytes
 
     def arena_of(self, client: int) -> ArenaUsage | None:
-        """Return the client's own arena, if it has made one."""
         return self._by_owner.get(client)
 
     def open(self, client: int, segment: int, size: int) -> bool:
@@ -287,7 +277,6 @@ class Budget:
             yield arena, tuple(_gaps(arena))
 
     def close(self, segment: int) -> None:
-        """Forget an arena that holds nothing."""
         arena = self.arenas.pop(segment)
         if self._filling.get(arena.disk) is arena:
             del self._filling[arena.disk]

@@ -103,7 +103,6 @@ class Entry:
 
 
 def more(counts: Counts, client: int) -> Counts:
-    """Return the counts with one more for the client."""
     return {**counts, client: counts.get(client, 0) + 1}
 
 
@@ -116,7 +115,6 @@ def fewer(counts: Counts, client: int) -> Counts:
 
 
 def without(counts: Counts, client: int) -> Counts:
-    """Return the counts without the client."""
     if client not in counts:
         return counts
     return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

@@ -25,7 +25,7 @@ from workbench.core.message_types import (
 )
 from workbench.core.message_types import error_value as error_value
 from workbench.core.task_events import *  # noqa: F403
-from workbench.core.task_events import TaskMessage
+from workbench.core.task_events import Cancel, Create, Interrupt, KillActor, Refresh, TaskMessage
 
 # -- a client, and the session -------------------------------------------------------------
 
@@ -266,3 +266,11 @@ Message = (
     | EndSession | Reshare | TaskMessage | LineMessage
 )  # fmt: skip
 """All messages that a client may send."""
+
+MUST_NOT_OVERTAKE = frozenset((
+    Bind, Free, Register, Refresh, Escape, Pin, Cancel, KillActor, Interrupt, Keep, Create,
+    EndSession,
+))  # fmt: skip
+"""Messages that later calls and tasks must not overtake, by a line or a lease either: they change
+what these may use, a name, a serializer, an actor. The client and the server both use this table.
+"""

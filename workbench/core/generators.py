@@ -54,7 +54,6 @@ class GeneratorManager:
             self._state.send(task.worker.client, event)
 
     def abandon(self, reader: int) -> None:
-        """Stop the generators of a reader that has left."""
         for task in list(self._state.scheduler.tasks.values()):
             if task.owner == reader and task.spec.ahead:
                 self._tasks.stop(task)

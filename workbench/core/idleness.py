@@ -57,7 +57,6 @@ class Idleness:
             self._used_at = self._state.now
 
     def on_driver_joined(self) -> None:
-        """Note that a driver has connected."""
         self._monitor.gives_way = False
         self._patience = self._seconds
 

@@ -12,11 +12,7 @@ from workbench.core.events import Event, Output, Refresh, Register, Relay, TaskS
 from workbench.core.snapshot import Change, JobRecord, Snapshot
 
 
-class Instruction(Event):
-    """Base of all instructions. Tags are the wire format: never reuse a number."""
-
-
-class Welcome(Instruction, tag=1):
+class Welcome(Event, tag=1):
     """The answer to Hello."""
 
     session: str
@@ -25,7 +21,7 @@ class Welcome(Instruction, tag=1):
     spill_dir: str = ""
 
 
-class Ready(Instruction, tag=2):
+class Ready(Event, tag=2):
     """The object's value: where its bytes are, or (``value.failed``) the error that reading
     raises."""
 
@@ -33,21 +29,21 @@ class Ready(Instruction, tag=2):
     value: Value
 
 
-class Found(Instruction, tag=3):
+class Found(Event, tag=3):
     """The answer to Find; carries one hold on ``object``. 0: no object has that name."""
 
     request: int
     object: int
 
 
-class Shared(Instruction, tag=4):
+class Shared(Event, tag=4):
     """A segment that is new to the client; its read-only descriptor travels with this message."""
 
     segment: int
     size: int
 
 
-class Run(Instruction, tag=5):
+class Run(Event, tag=5):
     """Run this task, or ``method`` of this worker's actor (``__init__`` makes it).
 
     ``values`` has one Value per dep, then the function's if the worker doesn't have it.
@@ -75,13 +71,13 @@ class Run(Instruction, tag=5):
     root: int = 0
 
 
-class Recall(Instruction, tag=6):
+class Recall(Event, tag=6):
     """Give back up to ``count`` tasks that you haven't started."""
 
     count: int
 
 
-class Forget(Instruction, tag=7):
+class Forget(Event, tag=7):
     """These objects are freed: answer with Unview, once for each.
 
     ``unused``: no task needs them either, so drop the functions that were loaded from them.
@@ -91,7 +87,7 @@ class Forget(Instruction, tag=7):
     unused: bool = False
 
 
-class Release(Instruction, tag=8):
+class Release(Event, tag=8):
     """These extents (offset, length) of your arena are free again.
 
     ``cold``: their memory has been given back to the machine, and your grant is smaller by it.
@@ -101,13 +97,13 @@ class Release(Instruction, tag=8):
     cold: bool = False
 
 
-class Trim(Instruction, tag=9):
+class Trim(Event, tag=9):
     """Give up to ``nbytes`` of free warm memory back to the machine; answer with Trimmed."""
 
     nbytes: int
 
 
-class Granted(Instruction, tag=10):
+class Granted(Event, tag=10):
     """The answer to Grow. With a ``text`` it is refused: the text says why nothing can move to
     disk, and ``snapshot`` has the largest objects.
 
@@ -120,7 +116,7 @@ class Granted(Instruction, tag=10):
     snapshot: Snapshot | None = None
 
 
-class Answer(Instruction, tag=11):
+class Answer(Event, tag=11):
     """The answer to Ask."""
 
     request: int
@@ -133,13 +129,13 @@ class Answer(Instruction, tag=11):
     outputs: tuple[Output, ...] | None = None
 
 
-class Stop(Instruction, tag=14):
+class Stop(Event, tag=14):
     """Interrupt this task if it runs, drop it if it hasn't begun."""
 
     task: int
 
 
-class Explain(Instruction, tag=16):
+class Explain(Event, tag=16):
     """Find what holds this object in your process. Answered by Explained.
 
     ``deep``: search all objects, however long that takes.
@@ -150,7 +146,7 @@ class Explain(Instruction, tag=16):
     deep: bool = False
 
 
-class Moved(Instruction, tag=18):
+class Moved(Event, tag=18):
     """The object's bytes have moved; answered by Noted.
 
     The old place isn't reused until you have answered and your last view of it is gone.
@@ -160,13 +156,13 @@ class Moved(Instruction, tag=18):
     value: Value
 
 
-class Unshare(Instruction, tag=19):
+class Unshare(Event, tag=19):
     """Unmap this segment: no object is in it any more."""
 
     segment: int
 
 
-class Item(Instruction, tag=15):
+class Item(Event, tag=15):
     """The next item of a generator that the client reads; carries one hold on ``object``."""
 
     task: int
@@ -174,7 +170,7 @@ class Item(Instruction, tag=15):
     value: Value
 
 
-class Collected(Instruction, tag=20):
+class Collected(Event, tag=20):
     """The answer to Collect, after the output that the job has shown so far.
 
     Carries one hold on each of the ``results``; 0 stands for a freed one. ``job`` is None if there
@@ -186,14 +182,14 @@ class Collected(Instruction, tag=20):
     results: tuple[int, ...] = ()
 
 
-class Began(Instruction, tag=21):
+class Began(Event, tag=21):
     """A job that you submitted or collected runs now, on this worker, perhaps once more."""
 
     job: int
     worker: int
 
 
-class JobComplete(Instruction, tag=23):
+class JobComplete(Event, tag=23):
     """All tasks of this job are submitted: you had collected it when only some of them were.
 
     ``size``: its number of tasks, fewer than announced if its submitter was stopped or left.
@@ -205,36 +201,36 @@ class JobComplete(Instruction, tag=23):
     results: tuple[int, ...]
 
 
-class Changed(Instruction, tag=22):
+class Changed(Event, tag=22):
     """Changes since the last such message, or the next part of the whole session: see Subscribe."""
 
     request: int
     change: Change
 
 
-class Ended(Instruction, tag=40):
+class Ended(Event, tag=40):
     """The session has ended for you; ``reason`` is a sentence. A hang-up follows."""
 
     reason: str
 
 
-class Reopen(Instruction, tag=44):
+class Reopen(Event, tag=44):
     """Send Opened once more: the descriptors of your segment got lost on their way."""
 
     segment: int
 
 
-class CollectGarbage(Instruction, tag=46):
+class CollectGarbage(Event, tag=46):
     """Run the garbage collector: the store fills up, and cycles may hold refs."""
 
 
-class Attach(Instruction, tag=47):
+class Attach(Event, tag=47):
     """To a worker: its end of a new line travels with this message. Answered by Attached."""
 
     line: int
 
 
-class Offer(Instruction, tag=48):
+class Offer(Event, tag=48):
     """To a caller of ``actor``: its end of the line, which travels with this message. Answered by
     Attached. With ``actor`` 0, the line leads to a worker lent to a driver, for tasks of these
     functions, with only these objects as arguments. The worker knows all that the driver had said
@@ -247,7 +243,7 @@ class Offer(Instruction, tag=48):
     objects: tuple[int, ...] = ()
 
 
-class Lent(Instruction, tag=56):
+class Lent(Event, tag=56):
     """To a worker, before Attach or a call of the line's caller: calls by that line may have these
     objects as arguments. They don't move until the worker has returned the line."""
 
@@ -256,14 +252,14 @@ class Lent(Instruction, tag=56):
     values: tuple[Value, ...]
 
 
-class TakeBack(Instruction, tag=55):
+class TakeBack(Event, tag=55):
     """To the worker of a lease or an actor: accept nothing more by the line, and send Returned when
     no call that came by it runs any more."""
 
     line: int
 
 
-class Grant(Instruction, tag=49):
+class Grant(Event, tag=49):
     """All this client's calls of the actor up to ``last`` are over: if it made no later one, the
     next may go by the line, with only these objects as arguments."""
 
@@ -272,7 +268,7 @@ class Grant(Instruction, tag=49):
     objects: tuple[int, ...] = ()
 
 
-class LineEnded(Instruction, tag=53):
+class LineEnded(Event, tag=53):
     """The worker is gone, or has returned the line. Read the rest of what it sent, then answer with
     LineClosed. ``begun``: the number of the last call by this line that began, if the worker is
     gone and noted that."""
@@ -281,14 +277,14 @@ class LineEnded(Instruction, tag=53):
     begun: int = -1
 
 
-class Report(Instruction, tag=51):
+class Report(Event, tag=51):
     """To a worker: tell the server, too, the result of this call, which came by a line."""
 
     line: int
     task: int
 
 
-class Detach(Instruction, tag=52):
+class Detach(Event, tag=52):
     """To a worker: run what has come by the line, and close it. Its caller needs no answers."""
 
     line: int
@@ -314,7 +310,7 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class Hangup(Instruction, tag=101):
+class Hangup(Event, tag=101):
     """Close this client's connection. ``is_fault``: tell it why, and the server's log too."""
 
     client: int
@@ -322,13 +318,13 @@ class Hangup(Instruction, tag=101):
     is_fault: bool = True
 
 
-class Fork(Instruction, tag=102):
+class Fork(Event, tag=102):
     """Have the forkserver make the process of worker number ``worker``."""
 
     worker: int
 
 
-class Kill(Instruction, tag=103):
+class Kill(Event, tag=103):
     """SIGKILL the worker's process and those it started; with ``grace`` after a moment in which it
     can end in order."""
 
@@ -336,20 +332,20 @@ class Kill(Instruction, tag=103):
     grace: bool = False
 
 
-class Punch(Instruction, tag=104):
+class Punch(Event, tag=104):
     """Give the memory of these extents back to the machine: no process uses them."""
 
     segment: int
     extents: tuple[tuple[int, int], ...]
 
 
-class Discard(Instruction, tag=105):
+class Discard(Event, tag=105):
     """Close the descriptors of this segment: no object is in it."""
 
     segment: int
 
 
-class Copy(Instruction, tag=108):
+class Copy(Event, tag=108):
     """Copy the object's ``length`` bytes from one place (segment, offset) to another; answered by
     Copied. The target segment is the server's own; if it doesn't exist, make it: ``size`` bytes, on
     disk or in memory."""
@@ -362,24 +358,24 @@ class Copy(Instruction, tag=108):
     disk: bool
 
 
-class Connect(Instruction, tag=109):
+class Connect(Event, tag=109):
     """Make the two ends of a line, and send Attach to the client ``worker``."""
 
     line: int
     worker: int
 
 
-class Disconnect(Instruction, tag=110):
+class Disconnect(Event, tag=110):
     """Close the ends of a line that the server still has."""
 
     line: int
 
 
-class Measure(Instruction, tag=107):
+class Measure(Event, tag=107):
     """Measure how much memory is left, and what each worker has; answered by Measured."""
 
 
-class Exit(Instruction, tag=106):
+class Exit(Event, tag=106):
     """End the server: the session is over."""
 
 

@@ -59,9 +59,7 @@ class JobManager:
         spec = task.spec
         if spec.group:
             job = self._jobs.get(spec.group)
-            if job is None or job.owner != task.owner:
-                return False
-            if job.is_complete:
+            if job is None or job.owner != task.owner or job.is_complete:
                 return False
         else:
             if task.submit.task in self._jobs:  # its submitter may reuse an unused id

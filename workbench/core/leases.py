@@ -28,7 +28,6 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import READY
 from workbench.core.lines import LineManager
-from workbench.core.ordering import MUST_NOT_OVERTAKE
 from workbench.core.state import ClientState, Handler, State
 from workbench.core.tasks import Actor, Line, Task, Worker
 
@@ -214,7 +213,7 @@ class LeaseManager:
 
     def hearing(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
         """Return the handlers; those of messages that tasks must not overtake end leases first."""
-        return handlers | {kind: self._behind(handlers[kind]) for kind in MUST_NOT_OVERTAKE}
+        return handlers | {kind: self._behind(handlers[kind]) for kind in ev.MUST_NOT_OVERTAKE}
 
     def _behind(self, handler: Handler) -> Handler:
         def handle(client: ClientState, event: Any) -> None:

@@ -29,7 +29,6 @@ class Lifetime:
         self.due = self._state.now + ALONE_AT_START
 
     def on_driver_joined(self, hello: ev.Hello) -> None:
-        """Note that a driver has connected."""
         self.due = None
         self._state.linger = max(self._state.linger, hello.linger)
         self._idleness.on_driver_joined()
@@ -57,7 +56,6 @@ class Lifetime:
         self._state.out.append(do.Exit())
 
     def end_batch(self) -> None:
-        """End the session if it is time."""
         if self.due is not None and self._state.now >= self.due:
             self._state.out.append(do.Exit())
 

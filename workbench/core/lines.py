@@ -96,7 +96,6 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        """True if the caller may have one more line."""
         return len(self._of.get(caller, ())) < MOST_LINES
 
     def connect(

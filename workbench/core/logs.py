@@ -35,18 +35,6 @@ class Log:
     ``is_part``: workers left some output out before it came here, so the counts are too low.
     """
 
-    __slots__ = (
-        "_cut",
-        "_most",
-        "_most_pieces",
-        "_piece",
-        "_pieces",
-        "_sizes",
-        "displays",
-        "is_part",
-        "lines",
-    )
-
     def __init__(
         self,
         text: int = MOST_TEXT,
@@ -119,7 +107,6 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept."""
         return sum(self._sizes)
 
     def close(self) -> None:

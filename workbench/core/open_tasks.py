@@ -32,7 +32,6 @@ class OpenTasks(dict[int, Task]):
             self._children.setdefault(task.parent_id, {})[submit.task] = task
 
     def remove(self, task: Task) -> None:
-        """Remove a task that is done."""
         submit, owner = task.submit, task.owner
         del self[submit.task]
         self.owners[owner] -= 1

@@ -68,7 +68,6 @@ class WorkerPool:
             self.retry_at, self._pause = None, PAUSES[0]
 
     def on_worker_hello(self) -> None:
-        """Reset the failures: a worker has sent its Hello."""
         if self.startup_failures:
             if self.broken:
                 self.retry_at = None

@@ -60,7 +60,6 @@ class Referrers:
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
-        """Keep one process's answer."""
         inquiry = self.inquiries.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
             inquiry.waiting.discard(client.number)

@@ -102,7 +102,6 @@ class Session:
         state.job_records = self.jobs.last_records
 
     def _routes(self, blocking: Blocking) -> dict[type, Handler]:
-        """Return the handler of each type of event."""
         routes: dict[type, Handler] = {
             ev.Bye: self._bye,
             Left: self._left,

@@ -111,7 +111,6 @@ class Spilling:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: Copied) -> None:
-        """Handle the result of a copy."""
         move = self._moves[event.object]
         if event.error:
             if move.disk:

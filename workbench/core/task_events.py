@@ -64,21 +64,7 @@ class CallForm(Event):
     root: Id = 0
 
     def submit(self, task: int, args: bytes, line: int = 0) -> Submit:
-        """Return one Submit of this form.
-
-        Parameters
-        ----------
-        task : int
-            Its task.
-        args : bytes
-            Its arguments.
-        line : int
-            By which it has gone.
-
-        Returns
-        -------
-        Submit
-        """
+        """Return one Submit of this form. ``line``: that it went by."""
         return Submit(
             task, self.function, args, self.deps, (), 1, self.name, self.origin, self.retries,
             self.actor, self.method, None, line, self.parent, self.root,
@@ -93,13 +79,6 @@ class SubmitCalls(Event, tag=57):
     form: CallForm
 
     def submits(self) -> Iterator[Submit]:
-        """Iterate over the Submits.
-
-        Returns
-        -------
-        Iterator[Submit]
-            In their order.
-        """
         return map(self.form.submit, self.tasks, self.args)
 
 

@@ -120,7 +120,6 @@ class TaskManager:
         return None
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
-        """Seal each result of a task that is over with this value."""
         self._catalog.unneed_all(task)
         for id in task.results:
             self._objects.result(id, value)

@@ -414,7 +414,6 @@ class TaskGroup:
 
     @property
     def runs(self) -> bool:
-        """True if a worker has one of its tasks."""
         return any(task.worker is not None for task in self.tasks)
 
     def record(self, now: float, there: tuple[str, ...] = ()) -> JobRecord:

@@ -39,13 +39,11 @@ class Waits:
                 self._over(wait)
 
     def made(self, generator: Task) -> None:
-        """Note that a generator has made one more item."""
         for wait in list(self.by_object.get(generator.submit.task, ())):
             if 0 < wait.item <= generator.made:
                 self._over(wait)
 
     def end(self, worker: Worker, number: int) -> None:
-        """Remove a wait: the task goes on."""
         self._end(worker, number)
         self._update_slot(worker)
 

@@ -29,7 +29,7 @@ from workbench.engine.records import Lack as Lack
 from workbench.engine.records import Running as Running
 from workbench.engine.records import SessionFacts as SessionFacts
 from workbench.engine.records import Shown as Shown
-from workbench.errors import WorkbenchError
+from workbench.errors import GetTimeoutError, SerializationError, WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -55,6 +55,23 @@ def first_ready(
             others += refs[place + 1 :]
             break
     return chosen, others
+
+
+def check_storable(value: Any) -> None:
+    """Raise SerializationError if ``put`` got a ref."""
+    if isinstance(value, ObjectRef):
+        raise SerializationError(
+            "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
+            "on as it is, or put a list of refs."
+        )
+
+
+def late(left: int, count: int, timeout: float | None) -> GetTimeoutError:
+    """Return the error of a ``get`` of ``count`` objects of which so many are ``left``."""
+    return GetTimeoutError(
+        f"{left} of {count} object(s) were not ready after {timeout} s. Their tasks go on; get "
+        "them again later, or wait longer."
+    )
 
 
 Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None
@@ -228,13 +245,8 @@ def engine_of(ref: ObjectRef) -> Engine:
 
 
 def acting_on(observed: Observed, ability: str) -> Engine:
-    """Return the engine of an observed session, to act on it.
-
-    Raises
-    ------
-    WorkbenchError
-        If the engine can't do that; the message is that of its `can`.
-    """
+    """Return the engine of an observed session, to act on it. WorkbenchError if the engine can't do
+    that; the message is that of its `can`."""
     obstacle: str = getattr(observed.can, ability)
     if obstacle:
         raise WorkbenchError(obstacle)

@@ -60,7 +60,6 @@ class Arrivals(ABC):
         self._ready.clear()
 
     def arrived(self, id: int) -> None:
-        """Note that an object is ready."""
         ref = self._pending.pop(id, None)
         if ref is not None:
             self._ready.append(ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
@@ -27,6 +27,7 @@ class Comparing(Enum):
     NOT = "not at all: this map has begun"
 
 
+@dataclass(slots=True, eq=False)
 class Exported:
     """A function as tasks name it. Engines keep their own data about it in ``handle``.
 
@@ -34,15 +35,12 @@ class Exported:
     ``origin`` of the cell in which a note said that it wasn't checked.
     """
 
-    __slots__ = ("comparing", "function", "handle", "name", "told")
-    is_a_functions = True  # see `client.references.is_ours`
-
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.name = name
-        self.handle: tuple[object, Any] | None = None
-        self.comparing = Comparing.OFTEN
-        self.told: int | None = None
+    function: Callable[..., Any]
+    name: str
+    handle: tuple[object, Any] | None = None
+    comparing: Comparing = Comparing.OFTEN
+    told: int | None = None
+    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
 
 
 class Call(NamedTuple, Generic[Options]):

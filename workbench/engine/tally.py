@@ -39,7 +39,6 @@ class CallTally:
                 self._thread = thread
 
     def count(self, calls: int) -> None:
-        """Count ``calls`` more that are done."""
         with self._lock:
             self.done += calls
 

@@ -58,17 +58,9 @@ class Choice(NamedTuple):
 
 
 def read(where: Any, engine: str | None, address: str | None) -> Choice:
-    """What is meant by `init`'s arguments.
-
-    Raises
-    ------
-    ConfigError
-        If they contradict each other, or there is no such engine.
-    SessionError
-        If it is the module ray, and that isn't connected.
-    TypeError
-        If ``where`` is nothing of the kind.
-    """
+    """What is meant by `init`'s arguments. ConfigError if they contradict each other, or there is
+    no such engine. SessionError if it is the module ray, and that isn't connected. TypeError if
+    ``where`` is nothing of the kind."""
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address= is text, not {type(address).__name__}.")
     found = _of_where(where)
@@ -82,10 +74,11 @@ def read(where: Any, engine: str | None, address: str | None) -> Choice:
         both = " and ".join(sorted(said))
         raise ConfigError(f"An engine is named in two ways, and they differ: {both}. Say one.")
     chosen = next(iter(said), None)
-    if chosen is not None and address is None and found.target is None:
-        found = _replace_by_live(found, chosen)
+    target = found.target
+    if chosen is not None and address is None and target is None:
+        target = live().get(chosen)  # what this process is connected to, if it is
         address = ""  # what the settings say may be another engine's
-    return Choice(chosen, address, found.target)
+    return Choice(chosen, address, target)
 
 
 def _of_where(where: Any) -> Choice:
@@ -120,12 +113,6 @@ def engine_at(address: str) -> str | None:
     return next((name for scheme, name in SCHEMES.items() if address.startswith(scheme)), None)
 
 
-def _replace_by_live(choice: Choice, engine: str) -> Choice:
-    """Who names an engine and no address means what this process is connected to, if it is."""
-    target = live().get(engine)
-    return choice if target is None else choice._replace(target=target)
-
-
 def live() -> dict[str, Any]:
     """By engine, what this process is connected to: the module ray, a distributed.Client.
 
@@ -154,20 +141,15 @@ def offered(variables: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def install_line(engine: str) -> str:
-    """What installs what an engine needs."""
-    return f"`pip install 'ipyworkbench[{engine}]'`"
-
-
 def require(choice: Choice, config: Config) -> None:
     """SessionError if what the engine needs isn't installed; the message has what installs it."""
     package = PACKAGES.get(config.engine)
     if package is not None and choice.target is None and find_spec(package) is None:
         raise SessionError(
             f"{NAMES[config.engine]} isn't installed in this Python, so there is nothing to "
-            f"connect with: {install_line(config.engine)} installs it (in a notebook "
-            "`%pip install` does; restart the kernel then). Install the same version as the "
-            "cluster has."
+            f"connect with: `pip install 'ipyworkbench[{config.engine}]'` installs it (in a "
+            "notebook `%pip install` does; restart the kernel then). Install the same version as "
+            "the cluster has."
         )
 
 
@@ -209,14 +191,9 @@ def wait_for_answer(address: str, patience: float = PATIENCE) -> None:
 def connect(
     choice: Choice, config: Config, variables: Variables = (), namespace: str = ""
 ) -> Engine:
-    """Join the session that the settings name, or start it, with their engine.
-
-    Raises
-    ------
-    SessionError
-        If what the engine needs isn't installed, nobody answers at its address for `PATIENCE`
-        seconds, or the workers there can't have us.
-    """
+    """Join the session that the settings name, or start it, with their engine. SessionError if what
+    the engine needs isn't installed, nobody answers at its address for `PATIENCE` seconds, or the
+    workers there can't have us."""
     if config.engine == "local":
         from workbench.engines import local  # brings numpy: not before it is needed
 

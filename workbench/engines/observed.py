@@ -59,7 +59,6 @@ def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
 
 
 def _frame(snapshot: Snapshot) -> Snapshot:
-    """All but the objects and the time."""
     return msgspec.structs.replace(snapshot, objects=(), history=None, taken=0.0)
 
 

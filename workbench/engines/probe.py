@@ -44,12 +44,10 @@ class NodeVersions(NamedTuple):
 
 
 def here() -> NodeVersions:
-    """What this Python has."""
     return found(eval(EXPRESSION))
 
 
 def found(answer: dict[str, Any]) -> NodeVersions:
-    """A worker's answer as a record."""
     return NodeVersions(**answer)
 
 

@@ -53,18 +53,15 @@ class _FreeList:
         self.total -= length
         return length
 
-    def best(self, length: int) -> int | None:
-        """Return the offset of the smallest extent that is large enough."""
-        i = bisect_left(self._by_size, (length, 0))
-        return self._by_size[i][1] if i < len(self._by_size) else None
-
     def take(self, length: int) -> int | None:
         """Cut ``length`` bytes off the best fit; return its offset, or None."""
-        offset = self.best(length)
-        if offset is not None:
-            whole = self.remove(offset)
-            if whole > length:
-                self.add(offset + length, whole - length)
+        place = bisect_left(self._by_size, (length, 0))
+        if place == len(self._by_size):
+            return None
+        whole, offset = self._by_size[place]
+        self.remove(offset)
+        if whole > length:
+            self.add(offset + length, whole - length)
         return offset
 
     def largest(self) -> int:

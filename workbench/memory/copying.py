@@ -53,7 +53,6 @@ class Filling:
 
     @property
     def done(self) -> int:
-        """Bytes copied so far."""
         return sum(self._pieces)
 
 

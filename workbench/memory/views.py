@@ -57,7 +57,6 @@ def bases(array: Any) -> Iterator[Any]:
 
 
 def address(array: Any) -> int:
-    """Return the address of an array's first element."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
@@ -159,7 +158,6 @@ class Views:
         return None, None
 
     def shows(self) -> bool:
-        """True if any view is alive."""
         return any(watch() is not None for watch in list(self._live.values()))
 
     def close(self, keeps: object = None) -> None:

@@ -26,6 +26,14 @@ def address(array: Array) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
+def owner_of(array: Array) -> Any:
+    """Return what has the memory that the array shows, through all arrays and memoryviews."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return owner
+
+
 class _ArrayStandIn(bytearray):
     """Replaces its array in the pickler. Writable, so that the rebuilt array can be."""
 

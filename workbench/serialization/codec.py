@@ -201,18 +201,12 @@ def serialize(
 ) -> Serialized:
     """Pickle a value without copying its buffers.
 
-    ``parts`` is called on failure: it names the parts to search for the cause; by default
-    the value, by its type. ``limit`` is a number of bytes of pickle; when it is reached,
-    ``beyond`` returns how many more are allowed. ``trace`` uses the pickler in Python, which shows
-    the stack of objects when something breaks. The stream lies in ``scratch`` until the caller
-    gives its ``chunks`` back.
-
-    Raises
-    ------
-    SerializationError
-        If something inside can't be pickled; the message says what and where.
-    StoreFullError
-        If the pickle passes the limit.
+    ``parts`` is called on failure: it names the parts to search for the cause; by default the
+    value, by its type. ``limit`` is a number of bytes of pickle; when it is reached, ``beyond``
+    returns how many more are allowed. ``trace`` uses the pickler in Python, which shows the stack
+    of objects when something breaks. The stream lies in ``scratch`` until the caller gives its
+    ``chunks`` back. SerializationError if something inside can't be pickled; the message says what
+    and where. StoreFullError if the pickle passes the limit.
     """
     if value is None:
         return Serialized()
@@ -270,12 +264,8 @@ def load(
     stream: Any, buffers: Sequence[Any], where: Where, loads: Callable[..., Any] = pickle.loads
 ) -> Any:
     """Build a value from its pickle; ``loads`` has the signature of ``pickle.loads``.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be rebuilt in this process; the message says which part, and why.
-    """
+    SerializationError if it can't be rebuilt in this process; the message says which part, and
+    why."""
     # Collections during the load find no garbage, and visit all the new objects again and again:
     # two thirds of the time for 100 000 instances. One collection afterwards is enough.
     paused = len(stream) >= MANY_OBJECTS and gc.isenabled()
@@ -331,11 +321,7 @@ def deserialize(
     """Build the value of an object in an extent. Its arrays are views of the extent.
 
     ``align``: alignment in bytes of the extent's buffers; ``load`` unpickles the pickled parts.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be rebuilt in this process; the message says which part, and why.
+    SerializationError if it can't be rebuilt in this process; the message says which part, and why.
     """
     kind = header[:1]
     if kind == b"F":
@@ -417,12 +403,8 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     """Build a value only to show it, its arrays without a copy.
 
     Unlike `deserialize` it runs no user's code: what isn't known to be harmless becomes a
-    `safe_load.NotBuilt`. Without an ``extent`` its bytes are in the header.
-
-    Raises
-    ------
-    LookupError
-        If it is too large, or of a module that isn't imported; the text says which.
+    `safe_load.NotBuilt`. Without an ``extent`` its bytes are in the header. LookupError if it is
+    too large, or of a module that isn't imported; the text says which.
     """
     size = len(header)  # an upper bound for an inline object
     if header[:1] == b"E":

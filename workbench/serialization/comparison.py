@@ -117,11 +117,7 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     """Record what a value is now, for `compare`. None if that would copy over ``most`` bytes.
 
     Buffers in memory that nobody can write to (the store's, a message's) aren't copied.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be pickled.
+    SerializationError if it can't be pickled.
     """
     try:
         now = serialize(value, reducers, limit=most)

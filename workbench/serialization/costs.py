@@ -131,7 +131,6 @@ class Cost(Rich):
         return Table(_HEAD, tuple(self._rows(indented)), _HEAD[:4])
 
     def _rows(self, indented: Callable[[str, int], Any], depth: int = 0) -> Iterator[Any]:
-        """Yield the rows of this part and of all below it."""
         time = "" if self.seconds is None else human_seconds(self.seconds)
         share = "" if self.share is None else f"{self.share:.0%}"
         sizes = human_bytes(self.inband), human_bytes(self.outband)
@@ -167,12 +166,8 @@ def explain(
     """Find out what serializing a value costs, and which of its parts cost how much.
 
     If pickling takes longer than ``spend`` allows, the cost is estimated. At most about ``most``
-    objects are examined; of large containers, samples.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be serialized; the message says which part.
+    objects are examined; of large containers, samples. SerializationError if it can't be
+    serialized; the message says which part.
     """
     root = name or name_of(value)
     total: Figures | None = None

@@ -48,7 +48,6 @@ class Columns:
         self._arrays: dict[int, Any] = {}  # by address; None: the objects of an index
 
     def add(self, part: Any, label: str) -> None:
-        """Name an object."""
         self._objects[id(part)] = part, label
 
     def add_array(self, array: Any, label: str | None) -> None:
@@ -71,16 +70,14 @@ class Columns:
             return "", cells_of(child)
         several = len(labels) > 1
         if child.dtype.hasobject:
-            cells = ColumnCells(labels if several else ("",), max(self._rows, 1), _row)
+            cells = ColumnCells(
+                labels if several else ("",), max(self._rows, 1), ".iloc[{}]".format
+            )
             return "" if several else labels[0], cells
         if not several:
             return labels[0], None
         names = ", ".join(label.removeprefix("[")[:-1] for label in labels[:MOST_NAMED])
         return f"[[{names}{', …' if len(labels) > MOST_NAMED else ''}]]", None
-
-
-def _row(n: int) -> str:
-    return f".iloc[{n}]"
 
 
 def cells_of(array: Any) -> ColumnCells:

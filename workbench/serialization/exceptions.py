@@ -119,7 +119,6 @@ class _Packing:
 
 
 def left_out_note(left_out: list[str]) -> str:
-    """Return the note that names what was left out."""
     named = "; ".join(left_out[:10]) + ("; …" if len(left_out) > 10 else "")
     return f"The error came without what can't be pickled, or is larger than 1 MB: {named}."
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.arrays import Array, Reducer, reduce_masked
+from workbench.serialization.arrays import Array, Reducer, owner_of, reduce_masked
 
 MAPPED = 256 << 10
 """Bytes from which an array is mapped copy-on-write instead of copied: a mapping takes as long as
@@ -271,9 +271,7 @@ def writable(array: Array) -> Array:
     """
     if array.flags.writeable:
         return array
-    owner: Any = array
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    owner = owner_of(array)
     private = getattr(owner, "private", None)
     if private is None or array.nbytes < MAPPED:
         return array.copy(order="K")

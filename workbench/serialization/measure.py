@@ -74,12 +74,8 @@ Measure = Callable[[Any, Reducers, Known, float], Figures]
 def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Figures:
     """Measure pickling a value as a put does it; the pickle is thrown away.
 
-    A quick one is repeated: the best time is that without disturbance.
-
-    Raises
-    ------
-    OutOfTimeError
-        If one run takes longer than ``seconds``: see `Allowance`.
+    A quick one is repeated: the best time is that without disturbance. OutOfTimeError if one run
+    takes longer than ``seconds``: see `Allowance`.
     """
     taken: list[Figures] = []
     began, allowance = time.perf_counter(), Allowance(seconds)
@@ -222,7 +218,6 @@ class _WeightedCounter:
         self._pieces += self.weight
 
     def weigh(self, weight: float) -> None:
-        """Use this weight from now on."""
         now = time.perf_counter()
         self._seconds += (now - self._since) * self.weight
         self.weight, self._since = weight, now
@@ -280,7 +275,6 @@ class MeasuringPickler(TracingPickler):
 
     @property
     def looked_at(self) -> int:
-        """Objects examined so far."""
         return self._most - self._left
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.serialization.arrays import Array, Reducers, address
+from workbench.serialization.arrays import Array, Reducers, address, owner_of
 from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
@@ -140,11 +140,8 @@ class PackedValues:
 
         ``resolve`` returns the object for a number that travelled in its place. ``namespace``
         becomes the globals of functions from the packing side's namespace; None: a new one.
-
-        Raises
-        ------
-        SerializationError
-            If they can't be rebuilt in this process; the message says what in them, and why.
+        SerializationError if they can't be rebuilt in this process; the message says what in them,
+        and why.
         """
         buffers = [private_bytes(buffer) for buffer in self.buffers]
         unpickler = _Unpickler(io.BytesIO(self.stream), buffers=buffers)
@@ -176,9 +173,7 @@ def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
     """
     if array.nbytes < MAPPED or not array.flags.c_contiguous:
         return None
-    owner: Any = array
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    owner = owner_of(array)
     sealed = getattr(owner, "keeps", None)
     if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
         return None
@@ -201,13 +196,8 @@ def pack(
 
     The memo keeps those objects alive. The ``reducers`` fill ``refs``; ``parts`` is called on
     failure: it names the parts to search for the cause. ``limit`` is a number of bytes of pickle.
-
-    Raises
-    ------
-    SerializationError
-        If something inside can't be pickled; the message says what and where.
-    StoreFullError
-        If the pickle passes the limit.
+    SerializationError if something inside can't be pickled; the message says what and where.
+    StoreFullError if the pickle passes the limit.
     """
 
     numbers, namespace, known, of_modules = there

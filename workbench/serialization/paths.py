@@ -93,7 +93,6 @@ class Step:
         self._children += len(batch) * (2 if self._mode == "pairs" else 1)
 
     def _number(self, n: int) -> int:
-        """Return the number of the n-th item saved."""
         return n if self._numbers is None else self._numbers[n]
 
     def step(self, child: Any) -> Step:

@@ -28,12 +28,8 @@ _BUILT_IN = frozenset(
 @dataclass(frozen=True, slots=True)
 class Custom:
     """Reducer made of a serializer and a deserializer: for a class, not for its subclasses.
-
-    Raises
-    ------
-    TypeError
-        If `cls` is no class or one that pickle never asks about, or one of the others no function.
-    """
+    TypeError if `cls` is no class or one that pickle never asks about, or one of the others no
+    function."""
 
     cls: type
     serializer: Function
@@ -65,12 +61,7 @@ class Custom:
 
 def rebuild(name: str, deserializer: Function, data: Any) -> Any:
     """Rebuild an object of the class with this name; called where a stored one is read.
-
-    Raises
-    ------
-    SerializationError
-        If the deserializer raises.
-    """
+    SerializationError if the deserializer raises."""
     return _called("deserializer", name, deserializer, data)
 
 
@@ -137,9 +128,7 @@ class Registry:
     def _learn(self) -> None:
         self._learning = True
         try:
-            while True:
-                if not self._news:
-                    return
+            while self._news:
                 # Each stays in the queue until it is known: Ctrl-C may interrupt loading.
                 number, payload = self._news[0]
                 self.broken.pop(number, None)

@@ -59,12 +59,7 @@ class _Outcome(NamedTuple):
 
 def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
     """Return the first part of a value, called ``root``, that can't be built from its pickle.
-
-    Raises
-    ------
-    NotTriedError
-        If it is too large, or takes too long.
-    """
+    NotTriedError if it is too large, or takes too long."""
     stream = _Stream()
     pickler = Pickler(stream, reducers, stream.keep)
     pickler.dump(value)

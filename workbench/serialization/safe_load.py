@@ -123,13 +123,8 @@ class NotBuilt(metaclass=_Named):
 
 
 def load(stream: memoryview, buffers: Sequence[Any] = (), where: object = None) -> Any:
-    """Build the harmless parts of a pickled value; has the signature of `codec.load`.
-
-    Raises
-    ------
-    LookupError
-        If a module is needed that isn't imported; the text says which.
-    """
+    """Build the harmless parts of a pickled value; has the signature of `codec.load`. LookupError
+    if a module is needed that isn't imported; the text says which."""
     return _DataUnpickler(io.BytesIO(stream), buffers=buffers).load()
 
 

@@ -29,7 +29,6 @@ class Scratch:
         self._spare: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """Return a chunk of `CHUNK` bytes."""
         try:
             return self._spare.pop()
         except IndexError:
@@ -89,6 +88,5 @@ class Sink:
             self._filled = 0
 
     def pieces(self) -> list[Any]:
-        """Return the whole pickle, in order."""
         self._complete()
         return self._pieces

@@ -155,11 +155,10 @@ def _arrays_of(value: Any) -> list[Array]:
 
 def _bounds(array: Array) -> tuple[int, int]:
     """The addresses of an array's first byte and behind its last."""
+    begin = address(array)
     if array.flags.c_contiguous:
-        begin = address(array)
         return begin, begin + array.nbytes
     reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    begin = address(array)
     low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
     return begin + low, begin + high + array.itemsize
 

@@ -187,7 +187,6 @@ class TracingPickler(pickle._Pickler):
         return TooDeepError(f"It is nested more than {depth} objects deep.")
 
     def _custom(self, obj: Any) -> type | None:
-        """Return its class if that has a registered serializer."""
         return type(obj) if type(obj) in self._reducers else None
 
     def save_here(self, obj: Any) -> None:

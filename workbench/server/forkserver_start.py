@@ -37,12 +37,8 @@ Started = tuple[subprocess.Popen[bytes], socket.socket]
 def start(text: str, limits: tuple[int, int]) -> Started:
     """Start it with the settings in this text and these limits of open files (soft, hard).
 
-    The server forks nothing itself: a fork of it would inherit every client's socket.
-
-    Raises
-    ------
-    OSError
-        If no process or descriptor is left at this moment.
+    The server forks nothing itself: a fork of it would inherit every client's socket. OSError if no
+    process or descriptor is left at this moment.
     """
     settings = json.loads(text)
     env = os.environ.copy()

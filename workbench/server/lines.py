@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 
@@ -11,12 +10,12 @@ from workbench.wire.buffers import Parcel
 
 
 class LineEnds:
-    """Socket pairs of lines that the server still has. They carry packets, never parts of one."""
+    """Socket pairs of lines that the server still has. They carry packets, never parts of one.
+    ``nothing``: see `Segments`."""
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: int) -> None:
         self._ends: dict[int, list[socket.socket]] = {}  # [the worker's, the caller's]
-        # Stands for a descriptor that is closed before it could be sent.
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._nothing = nothing
 
     def connect(self, line: int) -> Parcel:
         """Make a line; return the worker's Attach, without a socket if no descriptor is left."""
@@ -43,4 +42,3 @@ class LineEnds:
     def close(self) -> None:
         for line in list(self._ends):
             list(self.disconnect(line))
-        os.close(self._nothing)

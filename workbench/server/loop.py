@@ -79,7 +79,7 @@ class Server:
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
         self._segments = Segments(spill_dir)
-        self._lines = LineEnds()
+        self._lines = LineEnds(self._segments.nothing)
         self._dirty: set[Peer] = set()
         self._waiting: set[Peer] = set()  # have more messages than their turn allows
         self._unsent: set[Peer] = set()  # sending to them failed, not by their fault
@@ -408,8 +408,8 @@ class Server:
     def _close(self) -> None:
         for peer in list(self._peers.values()):
             peer.sock.close()
-        self._segments.close()
         self._lines.close()
+        self._segments.close()
         self._spares.close()
         self._word.close()
         self._mover.close()

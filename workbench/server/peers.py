@@ -108,7 +108,6 @@ class Peer:
 
     @property
     def held(self) -> int:
-        """Bytes of memory kept for it."""
         return self.inbox.unfinished + self.outbox.unsent + self._shown
 
 
@@ -120,7 +119,6 @@ class HeldMemory:
         self._total = 0
 
     def update_held(self, peer: Peer) -> None:
-        """Update the memory kept for a connection."""
         held = peer.held
         peer.is_held = held > 0
         self._total += held - self._bytes.get(peer, 0)

@@ -18,15 +18,15 @@ from workbench.wire.buffers import CARRIERS, Parcel
 
 
 class Segments:
-    """See the module. ``spill_dir``: directory of segments on disk."""
+    """See the module. ``spill_dir``: directory of segments on disk. ``nothing`` stands for a
+    descriptor that is closed before it could be sent."""
 
     def __init__(self, spill_dir: str) -> None:
         self._spill_dir = spill_dir
         self._descriptors: dict[int, Descriptors] = {}
         self._shared: set[int] = set()  # segments sent to clients other than their writer
         self.awaited: dict[int, int] = {}  # segment without descriptors → its maker
-        # Stands for a descriptor that is closed before it could be sent.
-        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def opened(self, client: int, parcel: Parcel) -> ev.Opened | None:
         """Keep a new segment's descriptors; close them if the id is taken.
@@ -88,7 +88,7 @@ class Segments:
             if segment in self._shared:  # processes that map it would keep its memory
                 self._shared.discard(segment)
                 punch(descriptors.writable, 0, descriptors.size)
-                yield descriptors.readonly, self._nothing
+                yield descriptors.readonly, self.nothing
             descriptors.close()
 
     def for_copy(self, copy: do.Copy) -> tuple[int, int]:
@@ -106,6 +106,6 @@ class Segments:
         return self._descriptors[source].readonly, self._descriptors[target].writable
 
     def close(self) -> None:
-        os.close(self._nothing)
+        os.close(self.nothing)
         for descriptors in self._descriptors.values():
             descriptors.close()

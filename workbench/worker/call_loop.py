@@ -113,12 +113,10 @@ class CallLoop:
 
     @property
     def is_here(self) -> bool:
-        """True if the calling code runs in the loop's thread."""
         return threading.get_ident() == self._thread
 
     @property
     def runs_one(self) -> bool:
-        """True if at most one call is running."""
         return len(self._calls) <= 1
 
     def notify(self) -> None:
@@ -132,7 +130,6 @@ class CallLoop:
             self.loop.call_soon_threadsafe(self._begin)
 
     def cancel(self, task: int) -> None:
-        """Cancel a call, if it runs here."""
         if task in self._calls:
             self.loop.call_soon_threadsafe(self._cancel, task)
 

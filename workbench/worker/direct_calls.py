@@ -137,7 +137,8 @@ class IncomingCalls:
             self._lines[number] = line
             if not line.is_lease:
                 line.begins = self._notes.add(number)
-            self._connection.watch(end.fileno(), partial(self._read_some, line))
+            # Up to a packet with one call: mostly nothing follows, and the next poll tells.
+            self._connection.watch(end.fileno(), partial(self._read, line, 2))
         elif end is not None:
             end.close()
         self._connection.send(ev.Attached(number, good))
@@ -146,10 +147,6 @@ class IncomingCalls:
         """Read all lines: what has come by them goes before the server's next message."""
         for line in self._lines.values():
             self._read(line)
-
-    def _read_some(self, line: IncomingLine) -> None:
-        """Read up to a packet with one call: mostly nothing follows, and the next poll tells."""
-        self._read(line, 2)
 
     def _read(self, line: IncomingLine, fewest: int = 0) -> None:
         """Read all packets that have come, or up to the first one with fewer calls."""
@@ -219,7 +216,6 @@ class IncomingCalls:
             self._connection.post(ev.Done(message.task, (), 0.0))
 
     def _tell(self, task: int) -> None:
-        """Send the result to the server."""
         claims, kept = self._kept.pop(task, ([], None))
         claims.clear()  # the server's business now
         self._connection.send(self._done[task])

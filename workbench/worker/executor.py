@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class TaskExecutor:
         self._connection = base.connection
         self._work = work
         self._queue = RunQueue()
-        self._lending = SlotLending(self._connection, work, self._take_back_all, self._is_missing)
+        self._lending = SlotLending(self._connection, work, self._take_back, self._is_missing)
         self._interrupts = Interrupts()
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
@@ -250,10 +251,7 @@ class TaskExecutor:
     def _recall(self, message: do.Recall) -> None:
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))
 
-    def _take_back_all(self) -> tuple[int, ...]:
-        return self._take_back(len(self._queue) + 1) if self._queue else ()
-
-    def _take_back(self, count: int) -> tuple[int, ...]:
+    def _take_back(self, count: int = sys.maxsize) -> tuple[int, ...]:
         tasks: list[int] = []
         while len(tasks) < count:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -23,8 +23,8 @@ from workbench.system.ki_protection import ki_protection
 
 _END = object()
 
-Fails = Callable[[BaseException, str], ev.Value]
-"""Makes the value of a ref that stands for an error of the named task."""
+Fails = Callable[[BaseException, str], tuple[ev.Value, Sequence[ObjectRef]]]
+"""Makes the value of a ref that stands for an error of the named task; and the refs in that."""
 
 
 class Backpressure:
@@ -135,31 +135,35 @@ class GeneratorSender:
 
     def store(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
         """Store each item as an object; return their refs. An error becomes the last one."""
-        refs: list[ObjectRef] = []
         items = check_generator(run, items)
         try:
-            for item in items:
-                refs.append(self._put(run, item))
-        except retry_on:
-            raise
-        except Exception as error:
-            refs.append(self._put_error(run, failed(error, run.name)))
+            with self._storing(run, retry_on, failed) as refs:
+                for item in items:
+                    refs.append(self._put(run, item))
         finally:
             getattr(items, "close", int)()
         return Refs(refs)
 
     async def store_async(self, run: do.Run, items: Any, retry_on: Types, failed: Fails) -> Refs:
-        refs: list[ObjectRef] = []
         items = check_generator(run, items)
-        try:
+        with self._storing(run, retry_on, failed) as refs:
             async with contextlib.aclosing(async_iterator(run, items)) as iterator:
                 async for item in iterator:
                     refs.append(self._put(run, item))
+        return Refs(refs)
+
+    @contextlib.contextmanager
+    def _storing(self, run: do.Run, retry_on: Types, failed: Fails) -> Iterator[list[ObjectRef]]:
+        """Yield the list for the refs; an error is added to it, unless the task is tried again."""
+        refs: list[ObjectRef] = []
+        try:
+            yield refs
         except retry_on:
             raise
         except Exception as error:
-            refs.append(self._put_error(run, failed(error, run.name)))
-        return Refs(refs)
+            value, _ = failed(error, run.name)
+            about = ev.About("an error", len(value.header), 0, 0, 0.0, 0.0, f"item of {run.name}")
+            refs.append(self._base.seal(value, about))
 
     def _put(self, run: do.Run, item: Any) -> ObjectRef:
         claims: Claims = []
@@ -171,10 +175,6 @@ class GeneratorSender:
         except BaseException:
             self._base.arena.withdraw(claims)
             raise
-
-    def _put_error(self, run: do.Run, value: ev.Value) -> ObjectRef:
-        about = ev.About("an error", len(value.header), 0, 0, 0.0, 0.0, f"item of {run.name}")
-        return self._base.seal(value, about)
 
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():

@@ -5,12 +5,11 @@ Made before the fork. The worker writes; the forkserver reads once the worker is
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import struct
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
-from typing import TypeVar
 
 from workbench.core.loop_events import WorkerExited
 from workbench.host.fd_capture import FdCapture
@@ -22,8 +21,6 @@ _NOTE = struct.Struct("qq")
 
 MOST_LINES = 255
 """Most lines whose begun calls are noted: with the two numbers they fill a page."""
-
-Part = TypeVar("Part", FdCapture, Unsent)
 
 
 class LineNotes:
@@ -43,7 +40,6 @@ class LineNotes:
         return partial(_NUMBER.pack_into, self._note, place * _NOTE.size + _NUMBER.size)
 
     def remove(self, line: int) -> None:
-        """Remove a line that is closed."""
         place = self._places.pop(line, 0)
         if place:
             _NOTE.pack_into(self._note, place * _NOTE.size, 0, 0)
@@ -59,14 +55,10 @@ class Remains(ShownRemains):
     """Remains of one worker. If a part can't be made, raises OSError and closes the others."""
 
     def __init__(self) -> None:
-        with contextlib.ExitStack() as made:
-
-            def take(part: Part) -> Part:
-                made.callback(part.close)
-                return part
-
-            self.captures = take(FdCapture()), take(FdCapture())
-            self.unsent = take(Unsent())
+        with ExitStack() as made:
+            take = made.enter_context
+            self.captures = take(closing(FdCapture())), take(closing(FdCapture()))
+            self.unsent = take(closing(Unsent()))
             note = mmap.mmap(-1, (1 + MOST_LINES) * _NOTE.size)
             made.pop_all()
         self._note = note

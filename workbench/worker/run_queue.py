@@ -27,5 +27,4 @@ class RunQueue(deque[do.Run]):
 
 
 def group_of(run: do.Run) -> str:
-    """Return the concurrency group of a task."""
     return "" if run.spec is None else run.spec.concurrency_group

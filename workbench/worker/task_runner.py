@@ -156,7 +156,7 @@ class TaskRunner:
                 if run.spec is not None and run.spec.ahead > 0:
                     result = self._generators.hand_out(run, result)
                 elif run.spec is not None and run.spec.refs:
-                    result = self._generators.store(run, result, retry_on, self._failed)
+                    result = self._generators.store(run, result, retry_on, self._error_value)
                 elif type(result) is GeneratorType and yields_results(run, function):
                     result = collect_yielded(run, result, retry_on)
                 interrupts.inside = 0
@@ -195,7 +195,9 @@ class TaskRunner:
                 if run.spec is not None and run.spec.ahead > 0:
                     result = await self._generators.hand_out_async(run, result)
                 elif run.spec is not None and run.spec.refs:
-                    result = await self._generators.store_async(run, result, retry_on, self._failed)
+                    result = await self._generators.store_async(
+                        run, result, retry_on, self._error_value
+                    )
                 elif type(result) is AsyncGeneratorType and yields_results(run, function):
                     result = await take_async(run, result, retry_on)
                 elif type(result) is GeneratorType and yields_results(run, function):
@@ -360,22 +362,12 @@ class TaskRunner:
         clear_frames(error)
         return (value,) * _owed(run), (), again, refs
 
-    def _failed(self, error: BaseException, task: str) -> ev.Value:
-        return self._error_value(error, task)[0]
-
     def _error_value(self, error: BaseException, task: str) -> tuple[ev.Value, Refs]:
         refs: list[ObjectRef] = []
-        inside: list[int] = []
-        reducers = {**self._marshal.reducers(inside)}
-        reduce_ref = reducers[ObjectRef]
-
-        def note_ref(ref: ObjectRef) -> Any:
-            refs.append(ref)
-            return reduce_ref(ref)
-
-        failure = task_failure(error, task, {**reducers, ObjectRef: note_ref})
+        failure = task_failure(error, task, self._marshal.reducers(refs))
         header = self._marshal.inline(failure)
-        return ev.Value(header, contains=tuple(inside), failed=True), refs
+        contains = tuple([ref.id for ref in refs])
+        return ev.Value(header, contains=contains, failed=True), refs
 
     def _leave(self, run: do.Run, actor: ActorHost) -> None:
         """End the actor on its own request: its process ends once the server knows why."""
@@ -417,5 +409,4 @@ def _owed(run: do.Run) -> int:
 
 
 def cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    """Return the results of a task that was stopped."""
     return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)

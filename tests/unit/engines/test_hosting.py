@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.patience import TIMEOUT
+from workbench.client.refusals import failure_of
 from workbench.core.events import Output, TaskSpec
 from workbench.engines.cluster.backend import (
     BEGAN,
@@ -23,7 +24,7 @@ from workbench.engines.cluster.backend import (
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import batch_of
-from workbench.engines.cluster.parcels import Packer, failure_of
+from workbench.engines.cluster.parcels import Packer
 from workbench.errors import TaskCancelledError, TaskTimeoutError
 
 TASK, FUNCTION = 50, 7
@@ -55,7 +56,7 @@ class World:
 
     def run(self, head: Head, *deps: StoredValue) -> tuple[TaskEnd, list[Any]]:
         end, values = self.host.run(head, deps, ())
-        return end, [failure_of(v) if v.failed else self.packer.open(1, v) for v in values]
+        return end, [failure_of(v.header) if v.failed else self.packer.open(1, v) for v in values]
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_several_results_or_an_error_for_each(world: World) -> None:
 def test_a_failed_argument_is_the_result(world: World) -> None:
     end, (value,) = world.host.run(world.head(lambda: 1 / 0), (), ())
     assert end.how == "failed"
-    assert isinstance(failure_of(value), ZeroDivisionError)
+    assert isinstance(failure_of(value.header), ZeroDivisionError)
     head = world.head(lambda x: x, deps=(1,))
     end, values = world.host.run(head, (value,), ())
     assert (end.how, values) == ("failed", (value,))

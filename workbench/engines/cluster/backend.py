@@ -42,7 +42,6 @@ class StoredValue(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of all its parts."""
         return len(self.header) + sum(memoryview(part).nbytes for part in self.buffers)
 
 
@@ -125,7 +124,6 @@ class Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def ids(self) -> range:
-        """Those of its results."""
         return range(self.task, self.task + self.returns)
 
     @property
@@ -169,8 +167,6 @@ class ClusterParts(NamedTuple):
 
 
 class Backend(Protocol):
-    """See the module."""
-
     engine: str
     """``ray`` or ``dask``."""
     can: Abilities

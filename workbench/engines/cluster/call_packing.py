@@ -44,13 +44,10 @@ class PackedCall(NamedTuple):
     natives: tuple[Native, ...]
 
 
-class CallPacker:
+class CallPacking(ClusterStore):
     """See the module. Any thread may call."""
 
-    def __init__(self, process: ClusterStore) -> None:
-        self._process = process
-
-    def call(
+    def packed_call(
         self,
         sent: Sent | None,
         args: Any,
@@ -60,49 +57,49 @@ class CallPacker:
     ) -> PackedCall:
         """A call; of a method (no ``sent``) without its function. ``keep``: it outlives this
         process."""
-        process, stored = self._process, StoredValue(b"")
+        stored = StoredValue(b"")
         refs: list[ObjectRef] = []
         if args or kwargs:
-            packed, refs = pack_arguments(args, kwargs, process.stored_as)
-            stored = process.packer.pack(
+            packed, refs = pack_arguments(args, kwargs, self.stored_as)
+            stored = self.packer.pack(
                 packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
             )
         header, inside, natives = stored.header, stored.inside, stored.natives
         if sent is not None and sent.ref is not None:
             refs.insert(0, sent.ref)  # an actor may keep what is in it for good, as what is inside
-            inside, natives = (sent.id, *inside), (process.native(sent.ref), *natives)
+            inside, natives = (sent.id, *inside), (self.native(sent.ref), *natives)
         deps = tuple(ref.id for ref in refs)
-        dep_natives = tuple(of_object(process.native(ref)) for ref in refs)
+        dep_natives = tuple(of_object(self.native(ref)) for ref in refs)
         if keep:
-            natives = process.outliving(inside, natives)
-            dep_natives = process.outliving(deps, dep_natives)
+            natives = self.outliving(inside, natives)
+            dep_natives = self.outliving(deps, dep_natives)
         if stored.buffers:
             of_args = len(inside) - len(stored.inside)
-            native = process.backend.put(stored._replace(natives=natives[of_args:]), keep)
-            header, deps = SLOTTED, (process.next_id(), *deps)
+            native = self.backend.put(stored._replace(natives=natives[of_args:]), keep)
+            header, deps = SLOTTED, (self.next_id(), *deps)
             dep_natives = native, *dep_natives
         id, code = (0, b"") if sent is None else (sent.id, sent.code)
         return PackedCall(id, code, header, deps, inside, dep_natives, natives)
 
-    def function(self, function: Exported) -> Sent:
+    def sent(self, function: Exported) -> Sent:
         """The function as it was sent; sent again if what it refers to is no longer the same."""
         handle = function.handle
-        if handle is not None and handle[0] is self._process:
+        if handle is not None and handle[0] is self:
             known: Sent = handle[1]
             if known.export.is_current() and not known.export.has_more:
                 return known
         what = "" if type(function.function) is FunctionType else f"function {function.name}"
-        stored, done = self._process.packer.packed(
+        stored, done = self.packer.packed(
             function.function, lambda: {function.name: function.function}, what
         )
         export_of = partial(Export, code=done.code, called=function.function)
-        reducers: Any = lambda: self._process.packer.reducers([])  # noqa: E731
+        reducers: Any = lambda: self.packer.reducers([])  # noqa: E731
         if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
-            id = self._process.next_id()
-            export = export_of(ObjectRef(id, self._process), reducers=reducers)
+            id = self.next_id()
+            export = export_of(ObjectRef(id, self), reducers=reducers)
             sent = Sent(id, stored.header, None, export)
         else:
-            ref, _ = self._process.keep_packed(stored)
+            ref, _ = self.keep_packed(stored)
             sent = Sent(ref.id, b"", ref, export_of(ref, reducers=reducers))
-        function.handle = self._process, sent
+        function.handle = self, sent
         return sent

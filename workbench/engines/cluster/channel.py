@@ -43,7 +43,6 @@ class ChannelLink:
             self.say(head, output.kind, output.data)
 
     def say(self, head: Head, kind: str, data: bytes) -> None:
-        """Queue a message of that task."""
         self._queue.append(
             Message(head.task, kind, data, head.origin, head.audience, head.job, self._worker)
         )

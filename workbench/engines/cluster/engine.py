@@ -211,24 +211,20 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         return tuple(found)
 
     def _task_state(self, entry: KnownObject) -> str:
-        """Of the task that is to make it."""
         if entry.task in self.unfinished:
             return "running" if self.backend.has_begun(entry.task) else "queued"
         return next((job.state for job in self.backend.ask("jobs") if job.id == entry.job), "")
 
     def changes(self) -> PolledChanges:
-        """The session, followed."""
         return PolledChanges(self.snapshot, lambda: self.end_reason is not None)
 
     def shown(self, array: Any) -> Shown | None:
-        """The object whose bytes an array shows."""
         if (ref := self.entries.shown_by(array)) is None:
             return None
         entry, kept = self.entries.of(ref), self._seen().objects.get(ref.id, KeptObject(ref.id))
         return Shown(ref.id, kept.names, "" if entry.about is None else entry.about.type)
 
     def search(self, pattern: str, order: str, most: int) -> Change:
-        """Of the objects that match, those that come first."""
         now = self.snapshot()
         found = [r for r in now.objects if _matches(r, pattern)]
         if order == "size":
@@ -294,7 +290,6 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     # -- what comes from the cluster: threads of the system's ------------------------------------
 
     def heard(self, messages: Sequence[Message]) -> None:
-        """What came on the channel."""
         for message in messages:
             if message.kind == BEGAN:
                 self.listener.began(message.job, message.worker)

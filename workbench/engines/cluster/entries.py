@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,43 +30,26 @@ Listener = Callable[[int], None]
 PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
 
 
+@dataclass(slots=True, eq=False)
 class KnownObject:
     """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
     none; ``task`` made it, or will, named ``name``; ``inside`` are the objects that it refers to,
     as far as that is known."""
 
-    __slots__ = (
-        "about",
-        "actor",
-        "created",
-        "error",
-        "id",
-        "inside",
-        "is_watched",
-        "job",
-        "listeners",
-        "name",
-        "native",
-        "shown",
-        "state",
-        "task",
-    )
-
-    def __init__(self, id: int, native: Native, state: str) -> None:
-        self.id = id
-        self.native = native
-        self.state = state
-        self.error: WorkbenchError | None = None
-        self.about: About | None = None
-        self.inside: tuple[int, ...] = ()
-        self.task = 0
-        self.name = ""
-        self.job = 0
-        self.actor = ""
-        self.created = time.monotonic()
-        self.listeners: list[Listener] = []
-        self.is_watched = False
-        self.shown: list[ShownArray] = []  # the arrays that all that show it have as base
+    id: int
+    native: Native
+    state: str
+    error: WorkbenchError | None = None
+    about: About | None = None
+    inside: tuple[int, ...] = ()
+    task: int = 0
+    name: str = ""
+    job: int = 0
+    actor: str = ""
+    created: float = field(default_factory=time.monotonic)
+    listeners: list[Listener] = field(default_factory=list)
+    is_watched: bool = False
+    shown: list[ShownArray] = field(default_factory=list)  # base of all arrays that show it
 
     @property
     def is_over(self) -> bool:
@@ -147,12 +131,10 @@ class Entries:
                 del self._held[dead.id]
 
     def find(self, id: int) -> ObjectRef | None:
-        """The handle of an object that has one here."""
         held = self._held.get(id)
         return None if held is None else held()
 
     def get(self, id: int) -> KnownObject | None:
-        """What is known of an object."""
         held = self._held.get(id)
         return None if held is None else held.entry
 
@@ -175,7 +157,6 @@ class Entries:
         return entry
 
     def all(self) -> list[KnownObject]:
-        """Those that have handles here."""
         held = [each.entry for each in list(self._held.values())]
         return [entry for entry in held if entry is not None]
 

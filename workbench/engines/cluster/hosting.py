@@ -105,13 +105,7 @@ class Hosting:
         self.leaves = False
 
     @property
-    def cls(self) -> type:
-        """Of the actor that lives here."""
-        return self._cls
-
-    @property
     def variables(self) -> dict[str, Any]:
-        """What an actor keeps here."""
         return variables_of(self._instance, self._cls) if self.actor else {}
 
     # -- running ---------------------------------------------------------------------------------
@@ -176,7 +170,6 @@ class Hosting:
 
     @contextmanager
     def _limited(self, head: Head) -> Iterator[None]:
-        """Stop it when its time is up."""
         seconds = 0.0 if head.spec is None else head.spec.timeout
         if not seconds:
             yield
@@ -241,7 +234,6 @@ class Hosting:
         return codec.deserialize_inline(head.args, copy=True, where=_ARGUMENTS)
 
     def _function(self, head: Head, left: Deps) -> Any:
-        """What it calls."""
         stored = StoredValue(head.code) if head.code else left.pop(0)[1]
         if head.function not in self._functions:
             made = self._packer.open(head.function, stored, copy="on write", name=head.name)
@@ -252,9 +244,6 @@ class Hosting:
         self._instance = self._cls(*args, **kwargs)
 
     # -- what comes of it ------------------------------------------------------------------------
-
-    def _stored(self, value: Any, name: str, site: str) -> StoredValue:
-        return self._packer.pack(value, lambda: {name: value}, site=site)
 
     def _results(self, head: Head, result: Any) -> Outcome:
         if head.method == CREATION or head.returns == 0:
@@ -268,8 +257,8 @@ class Hosting:
                 values.append(self._error(part.error, head))
                 continue
             try:
-                site = f"result of {head.name}"
-                values.append(self._stored(part, name or f"the result of {head.name}", site))
+                named = {name or f"the result of {head.name}": part}
+                values.append(self._packer.pack(part, named.copy, site=f"result of {head.name}"))
             except Exception as error:
                 if head.returns == 1:
                     raise

@@ -8,6 +8,7 @@ in `kept_names`, background cells in `kept_jobs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,16 +43,16 @@ stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 
 
+@dataclass(slots=True, eq=False)
 class _Listener:
     """A driver, or a process of the cluster's that runs tasks: what waits for it; when it listened
     last, and which tasks it ran then."""
 
-    def __init__(self, now: float, process: str = "") -> None:
-        self.seen = now
-        self.works = True
-        self.process = process
-        self.tasks: Sequence[int] = ()
-        self.queue: list[Message] = []
+    seen: float
+    process: str = ""
+    works: bool = True
+    tasks: Sequence[int] = ()
+    queue: list[Message] = field(default_factory=list)
 
 
 class KeptSession(NamedTuple):
@@ -141,11 +142,9 @@ class Keeper:
         return max(self._used_at, self._jobs.ended_at or 0.0) + linger - self._clock()
 
     def drivers(self) -> tuple[ClientRecord, ...]:
-        """Those that are there."""
         return tuple(self._drivers.values())
 
     def seen(self) -> KeptSession:
-        """All that there is to be seen."""
         names, jobs = self._names, self._jobs
         return KeptSession(names.kept(), jobs.results(), self.drivers(), jobs.jobs(), self.linger)
 
@@ -204,7 +203,6 @@ class Keeper:
     # -- the channel ---------------------------------------------------------------------------
 
     def push(self, batch: bytes) -> None:
-        """What a worker sends."""
         for message in batch_of(batch):
             if message.job:
                 self._jobs.came(message)
@@ -218,7 +216,6 @@ class Keeper:
             self.wake(audience)
 
     def listens_now(self, audience: int, tasks: Sequence[int]) -> None:
-        """It listens, and runs these tasks."""
         if (listener := self._listeners.get(audience)) is not None:
             listener.seen, listener.works, listener.tasks = self._clock(), True, tasks
 

@@ -46,7 +46,6 @@ class ClusterJob(TaskGroup):
         return self.began is not None
 
     def told(self, now: float) -> JobRecord:
-        """What is told of it."""
         return self.record(now, self.binds if self.unseen and self.is_over else ())
 
 
@@ -66,7 +65,6 @@ class KeptJobs:
 
     @property
     def all_over(self) -> bool:
-        """True if none runs or waits."""
         return all(job.is_over for job in self._jobs.values())
 
     def job(self, head: Head) -> None:
@@ -159,7 +157,6 @@ class KeptJobs:
                 job.unseen = True
 
     def jobs(self) -> tuple[JobRecord, ...]:
-        """All that are remembered."""
         now = self._clock()
         return tuple(job.told(now) for job in self._jobs.values())
 

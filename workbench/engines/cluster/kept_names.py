@@ -29,8 +29,6 @@ class KeptObject(NamedTuple):
 
 
 class KeptNames:
-    """See the module."""
-
     def __init__(self) -> None:
         self._objects: dict[int, KeptObject] = {}
         self._names: dict[str, int] = {}
@@ -53,7 +51,6 @@ class KeptNames:
         self._change(known._replace(names=(*known.names, name)))
 
     def unbind(self, name: str) -> None:
-        """Take a name away."""
         if (found := self.find(name)) is not None:
             del self._names[name]
             self._change(found._replace(names=tuple(n for n in found.names if n != name)))
@@ -63,7 +60,6 @@ class KeptNames:
         self._change(self._known(id, native, about)._replace(pinned=site))
 
     def unpin(self, id: int) -> None:
-        """No longer."""
         self._change(self._objects.get(id, KeptObject(id))._replace(pinned=""))
 
     def escape(self, id: int, native: Native, site: str) -> None:
@@ -79,11 +75,9 @@ class KeptNames:
                     del self._names[name]
 
     def find(self, name: str) -> KeptObject | None:
-        """What has the name."""
         return self._objects.get(self._names.get(name, 0))
 
     def named(self, beginning: str = "") -> list[str]:
-        """All names that begin so."""
         return [name for name in self._names if name.startswith(beginning)]
 
     def kept(self) -> dict[int, KeptObject]:

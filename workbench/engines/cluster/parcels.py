@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench import context, errors
+from workbench import context
+from workbench.client.refusals import failure_of
 from workbench.core.events import ID_BITS, About
 from workbench.engine.records import Copying
 from workbench.engines.cluster.backend import Native, StoredValue
@@ -93,7 +94,6 @@ class Packer:
         return StoredValue(header, buffers, inside, natives, about), done
 
     def inline(self, value: Any) -> bytes:
-        """A small value, in one piece."""
         return self.packed(value, None)[1].inline()
 
     def failure(self, failure: Any) -> StoredValue:
@@ -115,7 +115,7 @@ class Packer:
     def open(self, id: int, stored: StoredValue, copy: Copying = False, name: str = "") -> Any:
         """Build the value; raises what it failed with. Its refs are known here already."""
         if stored.failed:
-            raise failure_of(stored)
+            raise failure_of(stored.header)
         where = codec.Where(name or "object", self._side)
         maker = id >> ID_BITS
         outer = building.origin
@@ -134,23 +134,6 @@ class Packer:
 def refused(code: str, text: str) -> StoredValue:
     """What stands for a value that will never be there: as `core.events.error_value`."""
     return StoredValue(f"!{code}\n{text}".encode(), failed=True)
-
-
-REFUSALS: dict[str, type[errors.WorkbenchError]] = {
-    "cancelled": errors.TaskCancelledError,
-    "timeout": errors.TaskTimeoutError,
-    "freed": errors.ObjectFreedError,
-    "actor": errors.ActorDiedError,
-    "crashed": errors.WorkerCrashedError,
-}
-
-
-def failure_of(stored: StoredValue) -> BaseException:
-    """The error that a failed one stands for."""
-    if stored.header[:1] == b"!":
-        code, _, text = stored.header[1:].decode().partition("\n")
-        return REFUSALS.get(code, errors.WorkbenchError)(text)
-    return errors.task_error(codec.deserialize_inline(stored.header))
 
 
 def inlined(stored: StoredValue) -> StoredValue:

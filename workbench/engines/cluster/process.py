@@ -1,6 +1,7 @@
 """What one process of a session on a cluster has and knows, on which its `engine` stands.
 
-That is built in layers, a file each: `store`, `tasks`, `engine`. Any thread may call them.
+That is built in layers, a file each: `store`, `call_packing`, `tasks`, `engine`. Any thread may
+call them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ class ClusterProcess(Answering):
         return self.entries.end_reason or self.backend.end_reason
 
     def check_open(self) -> None:
-        """SessionError if the session is over."""
         if self.end_reason is not None:
             raise SessionError(self.end_reason)
 
@@ -74,7 +74,6 @@ class ClusterProcess(Answering):
         return (0, 0) if run is None else (run.audience, run.origin)
 
     def show(self, message: Message) -> None:
-        """Show what a task has shown."""
         try:
             self.listener.output(
                 Output(message.task, message.kind, message.data, message.origin, message.worker)
@@ -111,5 +110,4 @@ class ClusterProcess(Answering):
 
 
 def why_gone(entry: KnownObject) -> WorkbenchError:
-    """Why an object has no value."""
     return entry.error or ObjectFreedError(f"Object {entry.id:016x} was freed.")

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from workbench import context, errors
@@ -19,7 +20,7 @@ from workbench.call_site import name_of
 from workbench.client.requests import digits_of, id_like
 from workbench.core.events import About
 from workbench.core.snapshot import ACTOR_PREFIX
-from workbench.engine.base import Copying, Waitable, first_ready
+from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.lending_future import Lending, new_future
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
@@ -42,7 +43,6 @@ from workbench.errors import (
     ActorDiedError,
     GetTimeoutError,
     ObjectFreedError,
-    SerializationError,
     TaskTimeoutError,
     WorkbenchError,
     WorkerCrashedError,
@@ -64,8 +64,6 @@ FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it.
 
 
 class ClusterStore(ClusterProcess):
-    """See the module."""
-
     def __init__(self, backend: Backend, logs: bool = True) -> None:
         super().__init__(backend, logs)
         self.opening = WorkThread("workbench-futures")
@@ -75,20 +73,16 @@ class ClusterStore(ClusterProcess):
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         self.check_open()
-        if isinstance(value, ObjectRef):
-            raise SerializationError(
-                "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
-                "on as it is, or put a list of refs."
-            )
+        check_storable(value)
         stored = self.packer.pack(value, lambda: {name or name_of(value): value}, site=self.site())
         return self.keep_packed(stored, name)
 
     def keep_packed(self, stored: StoredValue, name: str = "") -> tuple[ObjectRef, About]:
-        """Store what is packed."""
         started = time.perf_counter()
         native = self.backend.put(stored, bool(name))
         assert stored.about is not None
-        about = _copied(stored.about, time.perf_counter() - started)
+        seconds = stored.about.copy_seconds + time.perf_counter() - started
+        about = msgspec.structs.replace(stored.about, copy_seconds=seconds)
         ref, entry = self.entries.new(self.next_id(), native, READY)
         entry.about, entry.inside = about, stored.inside
         if name:
@@ -151,10 +145,7 @@ class ClusterStore(ClusterProcess):
 
     def _late(self, entries: Sequence[KnownObject], timeout: float | None) -> GetTimeoutError:
         left = sum(not entry.is_over for entry in entries)
-        return GetTimeoutError(
-            f"{left or 1} of {len(entries)} object(s) were not ready after {timeout} s. Their "
-            "tasks go on; get them again later, or wait longer."
-        )
+        return late(left or 1, len(entries), timeout)
 
     def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
         for entry in entries:
@@ -398,17 +389,3 @@ def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> Workbench
     if not name or f"`{name}`" in str(error):
         return error
     return type(error)(f"{error} It ran `{name}`.")
-
-
-def _copied(about: About, seconds: float) -> About:
-    return About(
-        about.type,
-        about.inband,
-        about.outband,
-        about.buffers,
-        about.pickle_seconds,
-        about.copy_seconds + seconds,
-        about.site,
-        about.repeats,
-        about.cold,
-    )

@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from workbench.client.arguments import parameters_of
-from workbench.client.task_specs import spec_of
+from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
@@ -27,10 +27,9 @@ from workbench.engines.cluster.backend import (
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.call_packing import CallPacker, PackedCall, Sent
+from workbench.engines.cluster.call_packing import CallPacking, PackedCall, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
-from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -54,13 +53,12 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks(ClusterStore):
+class ClusterTasks(CallPacking):
     """See the module. ``namespace`` is that of actors' names here."""
 
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
-        self._packing = CallPacker(self)
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
         self._dead: set[int] = set()  # those, and those that are known to have died
@@ -76,7 +74,7 @@ class ClusterTasks(ClusterStore):
         self.check_open()
         if call.options.max_calls:
             warnings.warn(self.backend.can.max_calls, stacklevel=2)
-        sent = self._packing.function(function)
+        sent = self.sent(function)
         return self._submit(
             call, function.name, partial(parameters_of, function.function), sent=sent
         )
@@ -99,10 +97,10 @@ class ClusterTasks(ClusterStore):
         if given == STREAMING:
             raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
-        ids = self._ids(max(returns, 1))
+        ids = consecutive_ids(self.next_id, max(returns, 1))
         task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self._packing.call(sent, args, kwargs, parameters, keep)
+        packed = self.packed_call(sent, args, kwargs, parameters, keep)
         retries = options.max_retries
         head = self._head(
             packed,
@@ -121,7 +119,7 @@ class ClusterTasks(ClusterStore):
         )
         if not returns:
             ids = []
-        refs = self._expect(head, ids, task)
+        refs = self._expect(head, ids)
         self.unfinished[task] = head
         if keep:  # before it can show anything
             known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
@@ -131,7 +129,7 @@ class ClusterTasks(ClusterStore):
         except BaseException:
             if keep:
                 self.backend.tell("ended", TaskEnd(task, "failed"))
-            self._over(head, None)
+            self._forget(head)
             raise
         self._note(refs, made[1:])
         if keep:
@@ -152,13 +150,13 @@ class ClusterTasks(ClusterStore):
             **more,
         )
 
-    def _expect(self, head: Head, ids: list[int], task: int) -> list[ObjectRef]:
+    def _expect(self, head: Head, ids: list[int]) -> list[ObjectRef]:
         refs = []
         for id in ids:
             ref, entry = self.entries.new(id, None, PENDING)
-            entry.task, entry.name, entry.job = task, head.name, head.job
-            if len(ids) > 1 and id != task:
-                ref._task = task
+            entry.task, entry.name, entry.job = head.task, head.name, head.job
+            if id != head.task:
+                ref._task = head.task
             refs.append(ref)
         return refs
 
@@ -179,12 +177,6 @@ class ClusterTasks(ClusterStore):
             return options.group or task
         run = None if self.hosting is None else self.hosting.work.current
         return 0 if run is None else run.job
-
-    def _ids(self, count: int) -> list[int]:
-        while True:
-            ids = [self.next_id() for _ in range(count)]
-            if ids[-1] - ids[0] == count - 1:
-                return ids
 
     def _spec(self, options: TaskOptions) -> TaskSpec | None:
         namespace = self.namespace
@@ -235,8 +227,8 @@ class ClusterTasks(ClusterStore):
             self.entries.settle(id, READY)
         self._forget(own)
 
-    def _over(self, own: Head, error: WorkbenchError | None) -> None:
-        for id in own.ids if error is not None else ():
+    def _over(self, own: Head, error: WorkbenchError) -> None:
+        for id in own.ids:
             self.entries.settle(id, FAILED, error=error)
         self._forget(own)
 
@@ -274,7 +266,6 @@ class ClusterTasks(ClusterStore):
             self._over(own, TaskCancelledError(f"`{own.name}` was stopped with the session."))
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Engine.interrupt`."""
         chosen = [
             each.task
             for each in list(self.unfinished.values())
@@ -334,8 +325,8 @@ class ClusterTasks(ClusterStore):
         options, made = call.options, cast(Blueprint, blueprint.function)
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
-        sent = self._packing.function(blueprint)
-        packed = self._packing.call(sent, call.args, call.kwargs, lambda: call.parameters, False)
+        sent = self.sent(blueprint)
+        packed = self.packed_call(sent, call.args, call.kwargs, lambda: call.parameters, False)
         id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)

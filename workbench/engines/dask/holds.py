@@ -102,7 +102,6 @@ class SchedulerLink:
             return self._client
 
     def hold(self, key: str, future: Any) -> KeyHold:
-        """Hold a key by a future of Dask's."""
         hold = KeyHold(key, future)
         self._holds.add(hold)
         if self._why is not None:

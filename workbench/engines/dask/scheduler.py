@@ -55,7 +55,6 @@ class KeptKeys:
             self.came([key] if key in self._scheduler.tasks else [])
 
     def release(self, key: str, count: int = 1) -> None:
-        """One less keeps it."""
         self._counts[key] -= count
         if self._counts[key] <= 0:
             del self._counts[key]
@@ -92,7 +91,6 @@ class KeptKeys:
             self._scheduler.loop.add_callback(self.release, each)
 
     def close(self) -> None:
-        """Keep nothing any more."""
         self._scheduler.remove_client(self._name)
 
 
@@ -181,8 +179,6 @@ class _QuestionReader(pickle.Unpickler):
 
 
 class WorkbenchScheduler(SchedulerPlugin):  # type: ignore[misc]
-    """See the module."""
-
     name = NAME
     idempotent = True
     scheduler: Any

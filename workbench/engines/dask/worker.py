@@ -138,7 +138,6 @@ class Attempt:
         self._is_stopped = self._is_forced = False
 
     def ran(self, values: Sequence[TaskValues]) -> TaskValues:
-        """Run it, and tell its end."""
         self._side.attempts[self._head.task] = self
         try:
             ended = self._ended(values)

@@ -57,11 +57,7 @@ def connect(
     """Join the session that ``config`` names, on the cluster at its address, or start it there.
 
     ``target`` is the module ray, if this process is connected already; it stays so then.
-
-    Raises
-    ------
-    SessionError
-        If nobody answers there, or the workers can't have us.
+    SessionError if nobody answers there, or the workers can't have us.
     """
     came = not ray.is_initialized()
     is_own = came and _join(config, variables)
@@ -192,7 +188,6 @@ def _is_encrypted() -> bool:
 
 
 def _check_workers() -> None:
-    """SessionError if they can't have us."""
     try:
         answers = [found(answer) for answer in _asked()]
     except ray.exceptions.RayError as error:
@@ -201,7 +196,6 @@ def _check_workers() -> None:
 
 
 def _asked() -> list[Any]:
-    """What each node has."""
     look: Any = ray.remote(eval("lambda text: eval(text)", {}))  # by value: it knows no Workbench
     asked = [
         look.options(

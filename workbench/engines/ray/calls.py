@@ -106,7 +106,6 @@ class HostedActor:
         self._end, _ = self._host.run(known, deps, inside)
 
     def created(self) -> bytes:
-        """How its making ended."""
         return encode(self._end)
 
     def described(self) -> tuple[int, StoredValue]:
@@ -114,7 +113,6 @@ class HostedActor:
         return self._task, self._described
 
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
-        """One of its methods."""
         known = decode_head(head)
         end, values = self._host.run(known, deps, inside)
         found = _returned(known.returns, end, values)

@@ -39,7 +39,6 @@ _OURS: tuple[tuple[str, type[WorkbenchError], str], ...] = (
 
 
 def translated(error: BaseException) -> WorkbenchError:
-    """Ray's error as ours."""
     if isinstance(error, WorkbenchError):
         return error
     cause = getattr(error, "cause", None)
@@ -57,5 +56,4 @@ def translated(error: BaseException) -> WorkbenchError:
 
 
 def first_line(error: BaseException) -> str:
-    """What it says first."""
     return next((line for line in str(error).splitlines() if line.strip()), "")

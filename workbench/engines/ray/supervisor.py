@@ -52,7 +52,6 @@ class Supervisor:
         self._follows = self._ends = False
 
     async def session(self) -> str:
-        """Its unique name."""
         return self._session
 
     async def ask(self, question: str, args: Sequence[Any]) -> Any:
@@ -183,7 +182,6 @@ class Supervisor:
         return made
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside the rest."""
         watch = asyncio.ensure_future(work)
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
