@@ -45,11 +45,9 @@ def exercises() -> dict[str, tuple[Lesson, Exercise]]:
     return {each.name: (lesson, each) for lesson in lessons() for each in lesson.exercises}
 
 
-class FailedAsks:
+def failed_asks(engine: Engine) -> Counter[str]:
     """How often each exercise was asked in vain, in this process and session."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.count: Counter[str] = Counter()
+    return Counter()
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,7 +146,7 @@ class Checks:
         if engine is None or engine.end_reason is not None:
             outcome = _stopped() if is_loaded() else _restarted()
             return CheckResult(exercise.name, outcome, self._words)
-        asked = context.companion(FailedAsks).count
+        asked = context.companion(failed_asks)
         outcome = exercise.ask(Live(variables(), engine))
         is_right = outcome.state == "right"
         done = progress.note(engine, [exercise.name] if is_right else [])

@@ -68,7 +68,6 @@ def _in_it(path: str) -> str:
     needs=("culprit",),
 )
 def find_it(live: Live) -> Outcome:
-    """Judge whether the path leads to what can't be pickled."""
     error = _refused(live, live["shelf"])
     if error is None:
         return almost(
@@ -110,7 +109,6 @@ def find_it(live: Live) -> Outcome:
     needs=("logbook",),
 )
 def lock_in_a_class(live: Live) -> Outcome:
-    """Judge whether the stored logbook has its notes, and a lock of its own."""
     logbook, record = live["logbook"], live.stored("logbook")
     if record is None:
         error = _refused(live, logbook)
@@ -154,7 +152,6 @@ def lock_in_a_class(live: Live) -> Outcome:
     needs=("signs",),
 )
 def connection(live: Live) -> Outcome:
-    """Judge whether the stored connection comes back as one to the same database."""
     import sqlite3
 
     here, query = live["signs"], "SELECT count(*) FROM signs"
@@ -209,7 +206,6 @@ def connection(live: Live) -> Outcome:
     needs=("parcel", "recorder"),
 )
 def in_its_place(live: Live) -> Outcome:
-    """Judge whether a helper travels in place of one recorder, whose class is as it was."""
     recorder, parcel = live["recorder"], live["parcel"]
     kind = type(recorder).__name__
     back = live.value("parcel")
@@ -260,7 +256,6 @@ def in_its_place(live: Live) -> Outcome:
     needs=("home",),
 )
 def a_home(live: Live) -> Outcome:
-    """Judge whether an actor keeps one database for all calls."""
     home = live["home"]
     if not hasattr(getattr(home, "count", None), "remote"):
         if hasattr(home, "remote"):
