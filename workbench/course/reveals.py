@@ -54,7 +54,7 @@ class Reveal(Rich):
 
     def _table(self) -> Table | None:
         """The figures in columns, if they have heads."""
-        if self.mood == "idle" or not self.measured.head:
+        if not self.measured.head:
             return None
         head, *rows = (
             tuple(map(self._say, row)) for row in (self.measured.head, *self.measured.rows)
@@ -69,8 +69,6 @@ class Reveal(Rich):
         return [(self._say(label), self._say(value)) for label, value in rows]
 
     def _why(self) -> str:
-        if self.mood == "idle":
-            return ""
         note = "" if self.note is None else self._say(self.note)
         return " ".join(each for each in (self.why, note) if each)
 

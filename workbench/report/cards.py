@@ -20,9 +20,10 @@ from workbench.errors import (
     failure_of,
 )
 from workbench.expressions import describe
-from workbench.format import NOW, UNKNOWN, human_age, human_bytes, printable
+from workbench.format import UNKNOWN, human_bytes, printable
 from workbench.ref import ObjectRef
 from workbench.report import facts, markup, text
+from workbench.report.freshness import ago
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
 
@@ -66,16 +67,16 @@ class Card:
     def html(self) -> str:
         mood = self.mood or _MOODS.get(self.state, "idle")
         title = markup.title(*self.name, self.state, mood)
-        lines = self.lines
+        lines = dict(self.lines)
         if self.full is not None:
-            strip = markup.bar(self.full)
-            full = {"store": lambda text: markup.Html(f"{strip} {markup.as_html(text)}")}
-            lines = [(label, full.get(label, str)(text)) for label, text in lines]
+            store = markup.as_html(lines["store"])
+            lines["store"] = markup.Html(f"{markup.bar(self.full)} {store}")
         shown = self.shown
         if shown.table is not None:
-            return markup.card(title, lines, shown.table.html())
-        below = markup.pre(shown.text) if shown.text else markup.muted(shown.obstacle)
-        return markup.card(title, lines, below)
+            below = shown.table.html()
+        else:
+            below = markup.pre(shown.text) if shown.text else markup.muted(shown.obstacle)
+        return markup.card(title, list(lines.items()), below)
 
 
 # -- objects ---------------------------------------------------------------------------------------
@@ -113,9 +114,8 @@ def _object(found: ObjectDescription, kind: str) -> Facts:
 
 def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
     record, task, processes = found.object, found.task, Processes(found)
-    age = human_age(record.age or 0.0)
     lines = [
-        ("submitted", "just now" if age == NOW else f"{age} ago"),
+        ("submitted", ago(record.age or 0.0)),
         ("why it is here", facts.why_text(record, processes)),
     ]
     if task is None:

@@ -6,6 +6,7 @@ this process's id. What an engine can't tell is None, or says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -295,9 +296,9 @@ def left_by_cells(jobs: Iterable[JobRecord]) -> list[str]:
     return list(dict.fromkeys(n for job in jobs if job.is_over and not job.kept for n in job.there))
 
 
-def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Return the jobs that matter to somebody who joins now: not over, or over and kept."""
-    return [job for job in jobs if job.kept or not job.is_over]
+def job_texts(jobs: Iterable[JobRecord]) -> list[str]:
+    """Word the jobs that matter to somebody who joins now: not over, or over and kept."""
+    return [job_text(job) for job in jobs if job.kept or not job.is_over]
 
 
 def task_text(task: TaskRecord, processes: Processes) -> str:
@@ -370,8 +371,7 @@ def workers_heading(snapshot: Snapshot) -> str:
 
 
 def worker_states(snapshot: Snapshot) -> dict[str, int]:
-    states = [worker.state for worker in snapshot.workers if not worker.actor]
-    return {state: states.count(state) for state in dict.fromkeys(states)}
+    return Counter(worker.state for worker in snapshot.workers if not worker.actor)
 
 
 def tasks_text(snapshot: Snapshot) -> str:
@@ -384,13 +384,12 @@ def tasks_text(snapshot: Snapshot) -> str:
 def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     """Return facts about a session, except its objects, by label; empty ones are left out."""
     actors = [actor_text(actor) for actor in snapshot.actors]
-    jobs = [job_text(job) for job in concerning(snapshot.jobs)]
     found = [
         ("open in", users_text(snapshot)),
         ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
         ("store", store_text(snapshot)),
         ("actors", listed(actors, MOST_WORDS)),
-        ("background", listed(jobs, MOST_WORDS)),
+        ("background", listed(job_texts(snapshot.jobs), MOST_WORDS)),
         ("last spill error", snapshot.trouble),
     ]
     return [(label, text) for label, text in found if text]

@@ -35,7 +35,7 @@ def unknown_text(name: str, age: float, seconds: float, why: str = "", others: f
     reason = why or human_seconds(seconds)
     if others and not why:
         reason += f", after {human_seconds(others)} for others"
-    return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
+    return f"{name} as stored {ago(age)}, not compared ({reason}); `%put {name}` renews it"
 
 
 def function_text(name: str) -> str:
@@ -86,5 +86,5 @@ def _clock(since: float) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%H:%M:%S, %-d %b", then)
 
 
-def _ago(age: float) -> str:
+def ago(age: float) -> str:
     return "just now" if age < 1 else f"{human_age(age)} ago"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
@@ -78,10 +78,6 @@ class JobStatus(Rich):
     def sign(self) -> tuple[str, str]:
         """Sign and mood of its state."""
         return _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
-
-    def at(self, when: str) -> JobStatus:
-        """Return the same status, labelled with its time, to be read later."""
-        return replace(self, when=when)
 
     @property
     def line(self) -> str:
@@ -164,11 +160,6 @@ def of_record(record: JobRecord) -> JobStatus:
         assigned=record.binds,
         notes=(note,),
     )
-
-
-def elsewhere(name: str) -> JobStatus:
-    """Return the status of a cell that the session doesn't know: unknown."""
-    return JobStatus(name, "unknown", 0.0)
 
 
 NOT_KEPT = "not kept: no variable referred to it when the cell ended"

@@ -53,7 +53,7 @@ class Processes:
         if is_this_process(found):
             is_notebook = found.label.endswith(("notebook", ".ipynb"))
             return "this notebook" if is_notebook else "this process"
-        worker = self._worker_of(found)
+        worker = self._worker_of(client)
         return client_name(found) if worker is None else self.worker(worker)
 
     def maker(self, id: int) -> str:
@@ -69,20 +69,20 @@ class Processes:
 
     def pool_worker(self, client: int) -> WorkerRecord | None:
         """Return the pool's worker that this process is, if it is one."""
-        found = self._clients.get(client)
-        worker = None if found is None else self._worker_of(found)
+        worker = self._worker_of(client)
         return None if worker is None or worker.actor else worker
 
     def namespace(self, client: int) -> str:
         """Return the `--actor` name of the namespace that this process keeps; else ''."""
-        found = self._clients.get(client)
-        worker = None if found is None else self._worker_of(found)
+        worker = self._worker_of(client)
         actor = None if worker is None else self._actors.get(worker.actor)
-        is_one = actor is not None and actor.cls == "Namespace" and actor.names
-        return actor.names[0].removeprefix(ACTOR_PREFIX) if actor is not None and is_one else ""
+        if actor is None or actor.cls != "Namespace" or not actor.names:
+            return ""
+        return actor.names[0].removeprefix(ACTOR_PREFIX)
 
-    def _worker_of(self, client: ClientRecord) -> WorkerRecord | None:
-        return self._workers.get((client.host, client.pid))
+    def _worker_of(self, client: int) -> WorkerRecord | None:
+        found = self._clients.get(client)
+        return None if found is None else self._workers.get((found.host, found.pid))
 
     def worker(self, worker: WorkerRecord) -> str:
         return self.actor(worker) or f"worker {worker.number}"

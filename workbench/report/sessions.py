@@ -63,7 +63,7 @@ def lost_names(now: Snapshot) -> str:
 def _lost_with(now: Snapshot) -> Iterator[str]:
     """Yield texts on actors and background cells, which end with the session."""
     actors = [actor_text(actor) for actor in now.actors if actor.state != "dead"]
-    jobs = [facts.job_text(job) for job in facts.concerning(now.jobs)]
+    jobs = facts.job_texts(now.jobs)
     for ending, noun in ((actors, "actor"), (jobs, "background cell")):
         if ending:
             yield f"{count(len(ending), noun)}: {listed(ending, MOST_WORDS)}"

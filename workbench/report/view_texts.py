@@ -192,8 +192,10 @@ def store_bar(snapshot: Snapshot) -> Bar:
 def machine_bar(snapshot: Snapshot) -> Bar:
     """Return the memory of the machine or container, by owner."""
     memory = snapshot.memory
-    workers = processes_memory(snapshot, True)
-    kernels = processes_memory(snapshot, False)
+    sizes = dict(memory.processes) if memory else {}
+    drivers = {c.pid for c in snapshot.clients if c.role != "worker" and is_on_this_machine(c)}
+    workers = _sum((worker_memory(each, snapshot) for each in snapshot.workers), bool(sizes))
+    kernels = _sum(map(sizes.get, drivers), bool(sizes))
     if memory is None:
         return Bar("Memory", UNKNOWN, (("workers", workers),) if workers else (), False)
     label = facts.machine_name(snapshot).capitalize()
@@ -209,21 +211,9 @@ def machine_bar(snapshot: Snapshot) -> Bar:
     return Bar(label, f"{human_bytes(used)} of {human_bytes(memory.total)} in use", parts, True)
 
 
-def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
-    """Return the private memory of workers, or of the session's other processes, in bytes; None if
-    not measured."""
-    sizes = dict(snapshot.memory.processes) if snapshot.memory else {}
-    if workers:
-        known = [worker_memory(worker, snapshot) for worker in snapshot.workers]
-    else:
-        pids = {
-            client.pid
-            for client in snapshot.clients
-            if client.role != "worker" and is_on_this_machine(client)
-        }
-        known = [sizes.get(pid) for pid in pids]
-    found = [size for size in known if size is not None]
-    return sum(found) if found or sizes else None
+def _sum(sizes: Iterable[int | None], is_measured: bool) -> int | None:
+    found = [size for size in sizes if size is not None]
+    return sum(found) if found or is_measured else None
 
 
 def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
