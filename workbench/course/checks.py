@@ -14,7 +14,7 @@ from workbench import context
 from workbench.course import progress
 from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
 from workbench.course.notebook import is_loaded, variables
-from workbench.course.words import ENGLISH, Said, Words, say
+from workbench.course.words import Said, Words, say
 from workbench.engine.base import Engine
 from workbench.report.markup import DOTS, Html, Rich, card, dots, link, title
 from workbench.report.mistyped import did_you_mean
@@ -112,13 +112,10 @@ class CheckResult(Rich):
 class Checks:
     """All checks, each a method under the exercise's name: ``check.first_result()``.
 
-    Parameters
-    ----------
-    words : Words
-        The language of what they answer.
+    ``words`` is the language of what they answer.
     """
 
-    def __init__(self, words: Words = ENGLISH) -> None:
+    def __init__(self, words: Words) -> None:
         self._words = words
 
     def __dir__(self) -> list[str]:

@@ -129,7 +129,8 @@ def _bounds(value: Any) -> tuple[int, int]:
         raise TypeError("This is a place already: give it to `sharing` as it is.")
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         raise TypeError("A table's columns lie apart from each other: give one of them.")
-    if any(base.__name__ == "ArrowExtensionArray" for base in _bases(value)):
+    kinds = type(getattr(value, "array", None)).__mro__  # of what has a pandas column's values
+    if any(base.__name__ == "ArrowExtensionArray" for base in kinds):
         value = value.array.__arrow_array__()  # as pandas keeps text, and what Arrow's types are of
     if hasattr(value, "chunk") and hasattr(value, "num_chunks"):
         value = value.chunk(0)
@@ -151,8 +152,3 @@ def _bounds(value: Any) -> tuple[int, int]:
     below, beyond = (sum(bound(reach, 0) for reach in reaches) for bound in (min, max))
     address = array.__array_interface__["data"][0]
     return address + below, beyond - below + array.itemsize if array.size else 0
-
-
-def _bases(value: Any) -> tuple[type, ...]:
-    """Of what a pandas column has its values in."""
-    return type(getattr(value, "array", None)).__mro__

@@ -20,7 +20,7 @@ from workbench.course.watching import watching as watching
 from workbench.course.words import Said, say
 from workbench.engine.base import Engine
 from workbench.engine.queries import CaughtUp, Summary
-from workbench.format import human_bytes, human_seconds
+from workbench.format import NO_FIGURE, human_bytes, human_count, human_seconds
 from workbench.report.facts import id_of
 from workbench.report.reasons import chips
 from workbench.system.machine import MemoryGauge
@@ -86,14 +86,18 @@ def sharing(first: Any, second: Any) -> Measurement:
     """
     places = [each if isinstance(each, Location) else where(each) for each in (first, second)]
     one, two = places
+    none = say("none: private memory")
+    inodes = (str(place.inode) if place.inode else none for place in places)
+    offsets = (human_count(place.offset) if place.inode else NO_FIGURE for place in places)
     rows: list[Row] = [
         (say("process"), *(str(place.pid) for place in places)),
         (say("address"), *(f"{place.address:#x}" for place in places)),
-        (say("shared file (inode)"), *(_inode(place) for place in places)),
-        (say("offset in that file"), *(_offset(place) for place in places)),
+        (say("shared file (inode)"), *inodes),
+        (say("offset in that file"), *offsets),
     ]
     if any(place.own_pages for place in places):
-        rows.append((say("pages copied on write"), *map(_pages, places)))
+        copied = (say("{own} of {all}", own=place.own_pages, all=place.pages) for place in places)
+        rows.append((say("pages copied on write"), *copied))
     is_shared, note = one.shares(two), None
     if not is_shared and one.pid != two.pid and on_cluster():
         note = say(
@@ -113,18 +117,6 @@ def on_cluster() -> bool:
     """True if the session runs on a cluster, where much is otherwise than the lessons say."""
     engine = _session()
     return engine is not None and engine.facts.system != "local"
-
-
-def _inode(place: Location) -> Said | str:
-    return str(place.inode) if place.inode else say("none: private memory")
-
-
-def _offset(place: Location) -> str:
-    return f"{place.offset:,}".replace(",", " ") if place.inode else "–"
-
-
-def _pages(place: Location) -> Said:
-    return say("{own} of {all}", own=place.own_pages, all=place.pages)
 
 
 def identity(first: Any, second: Any) -> Measurement:

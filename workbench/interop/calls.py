@@ -134,12 +134,7 @@ class EachStar(Each):
 class MappedFile:
     """Stands for an array that is a mapped file: the worker maps the file, too."""
 
-    path: str
-    dtype: Any
-    mode: Any
-    offset: int
-    shape: tuple[int, ...]
-    order: Any
+    arguments: tuple[Any, ...]  # of `np.memmap`
 
     @classmethod
     def from_array(cls, array: Any) -> MappedFile | None:
@@ -150,10 +145,10 @@ class MappedFile:
         order: Any = "C" if array.flags.c_contiguous else "F"
         mode = "r+" if array.mode == "w+" else array.mode  # "w+" would empty it
         path = str(array.filename)
-        return cls(path, array.dtype, mode, array.offset, array.shape, order)
+        return cls((path, array.dtype, mode, array.offset, array.shape, order))
 
     def map(self) -> Any:
-        return np.memmap(self.path, self.dtype, self.mode, self.offset, self.shape, self.order)
+        return np.memmap(*self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class SharedArguments:
         """Begin a round: each value that is passed is compared again."""
         self._round += 1
         for id, stored in list(self._known.items()):
-            if stored.is_lost:
+            if stored.engine.end_reason is not None:  # its session is over
                 self._known.pop(id, None)
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
@@ -82,7 +82,7 @@ class _Stored:
 
     def __init__(self, engine: Engine, value: Any, ref: ObjectRef) -> None:
         self.ref = ref
-        self._engine = engine
+        self.engine = engine
         self._value: Callable[[], Any] = weakref.ref(value)
         # Without a time limit: storing the value again takes longer than comparing all of it.
         self._check = ChangeCheck(False, math.inf)
@@ -92,18 +92,12 @@ class _Stored:
 
     @classmethod
     def now(cls, engine: Engine, value: Any, round: int) -> Self:
-        """Store the value now."""
         stored = cls(engine, value, engine.put(value)[0])
         stored._form, stored._round = _form(value), round
         return stored
 
-    @property
-    def is_lost(self) -> bool:
-        """True if the object's session is over."""
-        return self._engine.end_reason is not None
-
     def is_of(self, engine: Engine, value: Any) -> bool:
-        return self._engine is engine and self._value() is value
+        return self.engine is engine and self._value() is value
 
     def is_same(self, round: int) -> bool:
         """True if the value is known to be what is stored."""
@@ -117,17 +111,17 @@ class _Stored:
         form = _form(value)
         if form is not None and self._form is None:
             try:
-                self._form = _form(self._engine.get([self.ref], None, False)[0])
+                self._form = _form(self.engine.get([self.ref], None, False)[0])
             except WorkbenchError:
                 return False
         if form is None or form != self._form:
             try:
-                found = self._engine.ask(Compare(self.ref, value, self._check, 0.0))
+                found = self.engine.ask(Compare(self.ref, value, self._check, 0.0))
             except LookupError:  # it is on disk
                 return False
             return found.verdict is Verdict.SAME
         try:  # each time: it may have been freed since, or there is no room for it
-            stored = self._engine.get([self.ref], None, False)[0]
+            stored = self.engine.get([self.ref], None, False)[0]
         except WorkbenchError:
             return False
         if self._digests is None:

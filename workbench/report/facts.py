@@ -64,7 +64,6 @@ NO_OBJECTS = "No objects. %put makes one."
 
 
 def no_match(pattern: str) -> str:
-    """Word that a search found no objects."""
     return f"No object matches {pattern!r}."
 
 
@@ -265,7 +264,6 @@ def job_state(job: JobRecord) -> str:
 
 
 def unfetched(job: JobRecord) -> str:
-    """Word whether its results wait to be fetched, or are gone."""
     if job.kept and job.is_over:
         return "not fetched"
     if job.there and job.is_over:
@@ -327,7 +325,6 @@ def on_engine(engine: str) -> str:
 
 
 def short_name(session: str) -> str:
-    """Return a session's name without its unique part."""
     return session.rpartition(INCARNATION)[0] or session
 
 
@@ -382,9 +379,9 @@ def tasks_text(snapshot: Snapshot) -> str:
 
 
 def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return facts about a session, except its objects, by label; empty ones are left out."""
+    """Return facts about a session, except its objects, by label."""
     actors = [actor_text(actor) for actor in snapshot.actors]
-    found = [
+    return [
         ("open in", users_text(snapshot)),
         ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
         ("store", store_text(snapshot)),
@@ -392,7 +389,6 @@ def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
         ("background", listed(job_texts(snapshot.jobs), MOST_WORDS)),
         ("last spill error", snapshot.trouble),
     ]
-    return [(label, text) for label, text in found if text]
 
 
 def lacks_text(lacks: Iterable[str]) -> str:
@@ -440,8 +436,3 @@ def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -
             "start a larger store (`%workbench start --memory …`).",
         ]
     )
-
-
-def machine_name(snapshot: Snapshot) -> str:
-    is_container = snapshot.memory is not None and snapshot.memory.container
-    return "this container" if is_container else "this machine"

@@ -109,11 +109,10 @@ class JobStatus(Rich):
         return " · ".join(filter(None, [self.name, *parts])) + when
 
     def _repr_html_(self) -> str:
-        """Return the line with a coloured sign, and a strip if its progress is known."""
         return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CallsStatus(Rich):
     """Calls that a cell has submitted to executors, in a line.
 
@@ -133,8 +132,6 @@ class CallsStatus(Rich):
         if self.done < self.known:
             return f"{text} after {human_seconds(self.seconds)}"
         return f"{human_count(self.known)} calls done in {human_seconds(self.seconds)}"
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         if self.seconds is None:

@@ -26,10 +26,6 @@ SERVER = "the server"
 DISK = "disk"
 
 
-TellsOfProcesses = Snapshot | Account | ObjectDescription
-"""Records that include processes: clients, and the workers and actors among them."""
-
-
 def is_on_this_machine(record: ClientRecord | WorkerRecord) -> bool:
     """True if its pid is one of this machine's."""
     return record.host in ("", platform.node())
@@ -40,7 +36,7 @@ def is_this_process(record: ClientRecord | WorkerRecord) -> bool:
 
 
 class Processes:
-    def __init__(self, seen: TellsOfProcesses) -> None:
+    def __init__(self, seen: Snapshot | Account | ObjectDescription) -> None:
         self._clients = {client.client: client for client in seen.clients}
         self._workers = {(worker.host, worker.pid): worker for worker in seen.workers}
         self._actors = {actor.id: actor for actor in seen.actors}

@@ -78,7 +78,6 @@ def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
 
 
 def left_text(lost: str) -> str:
-    """Word that a notebook has left its session."""
     return f"The session is over for this notebook.{_lost(lost)}"
 
 
@@ -111,7 +110,6 @@ def stays_text(session: str, differences: dict[str, tuple[str, str]], engine: st
 
 
 def cluster_text(options: Sequence[str]) -> str:
-    """Word that these options change nothing in a running cluster."""
     return (
         f"{joined(list(options))}: a cluster that runs already has its own, so this changes "
         "nothing. Set it where the cluster is started."
@@ -123,9 +121,8 @@ def offers_text(live: Mapping[str, str]) -> str:
 
     ``live``: by engine, the argument for `init`.
     """
-    offers = [
+    return "\n".join(
         f"This notebook is connected to {engine.capitalize()}: `%workbench start --engine "
         f"{engine}` runs cells there (in Python, `wb.init({what})`)."
         for engine, what in live.items()
-    ]
-    return "\n".join(offers)
+    )

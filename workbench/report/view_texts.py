@@ -68,7 +68,6 @@ REPEATED = "serialized {} ×: put it once"
 
 
 def without_internal(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without Workbench's own objects."""
     kept = tuple(record for record in snapshot.objects if not facts.is_internal(record))
     return replace(snapshot, objects=kept)
 
@@ -109,7 +108,6 @@ LATE = "what came later isn't in it: the session has been asked, and hasn't answ
 
 
 def by_size(snapshot: Snapshot) -> list[ObjectRecord]:
-    """Return its objects, the largest first."""
     return sorted(snapshot.objects, key=lambda record: -record.size)
 
 
@@ -198,7 +196,7 @@ def machine_bar(snapshot: Snapshot) -> Bar:
     kernels = _sum(map(sizes.get, drivers), bool(sizes))
     if memory is None:
         return Bar("Memory", UNKNOWN, (("workers", workers),) if workers else (), False)
-    label = facts.machine_name(snapshot).capitalize()
+    label = "This container" if memory.container else "This machine"
     used = memory.total - memory.available
     store = max(snapshot.granted or 0, snapshot.live or 0)
     parts = (

@@ -76,8 +76,7 @@ class Queue:
         -------
         bool
         """
-        empty: bool = api.get(self._items.empty.remote())
-        return empty
+        return self.qsize() == 0
 
     def full(self) -> bool:
         """True if the next `put` would wait.
@@ -86,8 +85,7 @@ class Queue:
         -------
         bool
         """
-        full: bool = api.get(self._items.full.remote())
-        return full
+        return 0 < self.maxsize <= self.qsize()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put an item at the end; wait for room.
@@ -321,12 +319,6 @@ class _Items:
 
     async def qsize(self) -> int:
         return self._queue.qsize()
-
-    async def empty(self) -> bool:
-        return self._queue.empty()
-
-    async def full(self) -> bool:
-        return self._queue.full()
 
     async def leave(self) -> None:
         exit_actor()
