@@ -141,7 +141,14 @@ class Checks:
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
         if engine is None or engine.end_reason is not None:
-            outcome = _stopped() if is_loaded() else _restarted()
+            outcome = untouched(
+                "No session runs. Start one by `%workbench start`, and run the cells again."
+            )
+            if not is_loaded():
+                outcome = untouched(
+                    "This kernel has no session. After a restart, run the cell with"
+                    " `%load_ext workbench` again, and then the exercise's cells."
+                )
             return CheckResult(exercise.name, outcome, self._words)
         asked = context.companion(failed_asks)
         outcome = exercise.ask(Live(variables(), engine))
@@ -154,14 +161,3 @@ class Checks:
         page = ("", "") if is_right else (exercise.page.title, f"{DOCS}{exercise.page.docs}")
         row = tuple(each.name in done for each in lesson.exercises)
         return CheckResult(exercise.name, outcome, self._words, hints, page, lesson.title, row)
-
-
-def _restarted() -> Outcome:
-    return untouched(
-        "This kernel has no session. After a restart, run the cell with `%load_ext workbench`"
-        " again, and then the exercise's cells."
-    )
-
-
-def _stopped() -> Outcome:
-    return untouched("No session runs. Start one by `%workbench start`, and run the cells again.")

@@ -67,15 +67,7 @@ NOT_DONE = {
 
 
 class Live:
-    """What a check may look at: the notebook's variables, and the session.
-
-    Attributes
-    ----------
-    variables : mapping of str to object
-        The notebook's.
-    engine : Engine
-        The current session.
-    """
+    """What a check may look at: the notebook's variables, and the current session."""
 
     def __init__(self, variables: Mapping[str, Any], engine: Engine) -> None:
         self.variables = variables
@@ -204,23 +196,12 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One exercise.
+    """One exercise, asked as ``check.name()``.
 
-    Attributes
-    ----------
-    name : str
-        As it is asked: ``check.name()``.
-    look : callable
-        Looks at the session, and says how it is.
-    hints : tuple of str
-        Three, one more each time; the last names the cell to look at.
-    page : Page
-        What to read: ``Page("memory.md#when-an-object-goes", "Memory: when an object goes")``.
-    needs : tuple of str
-        Variables that the exercise's cell assigns: while one is missing, or ``...``, nothing has
-        been tried.
-    subject : str
-        The variable that is named if the look can't make anything of it; the last of ``needs``.
+    ``look`` says how it is in the session. Of the ``hints`` there is one more each time; the last
+    names the cell to look at. ``page`` is what to read. ``needs`` are variables that the exercise's
+    cell assigns: while one is missing, or ``...``, nothing has been tried. ``subject`` is named if
+    the look can't make anything of it; else that is the last of ``needs``.
     """
 
     name: str

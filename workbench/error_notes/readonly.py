@@ -84,12 +84,9 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
     else:  # a model
         copy = f"`{name} = copy.deepcopy({name})`"
     stored = f"the stored object {shown.names[0]!r}" if shown.names else "a stored object"
-    if in_task:
-        return (
-            f"`{name}` shows {stored}{about}, and what is stored doesn't change. The way out in a "
-            f"task: {copy}."
-        )
     said = f"`{name}` shows {stored}{about}, and what is stored doesn't change."
+    if in_task:
+        return f"{said} The way out in a task: {copy}."
     if not (shown.names or ref):  # nothing refers to the object
         return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""

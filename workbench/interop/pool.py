@@ -110,7 +110,7 @@ class Pool:
         -------
         AsyncResult
         """
-        future = self._submit(func, *args, **(kwds or {}))
+        future = self._note(self._open().submit(func, *args, **(kwds or {})))
         return AsyncResult([future], operator.itemgetter(0), callback, error_callback)
 
     # -- many -------------------------------------------------------------------------------------
@@ -298,9 +298,6 @@ class Pool:
         raise NotImplementedError("A pool can't be sent to another process: make one there.")
 
     # -- for all of them --------------------------------------------------------------------------
-
-    def _submit(self, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return self._note(self._open().submit(func, *args, **kwargs))
 
     def _chunks_of(
         self, func: Callable[..., Any], kind: Kind = calls.Each

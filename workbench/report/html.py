@@ -94,8 +94,8 @@ class Still(Rich):
     def caption(self) -> str:
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
-        scope = f"; shown: {self.snapshot.scope}" if self.snapshot.scope else ""
-        scope = "" if self.parts == ("jobs",) else scope  # the scope concerns objects
+        has_scope = self.snapshot.scope and self.parts != ("jobs",)  # which concerns objects
+        scope = f"; shown: {self.snapshot.scope}" if has_scope else ""
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 

@@ -17,17 +17,11 @@ from workbench.format import human_count
 class Reason(NamedTuple):
     """A kind of pin.
 
-    Attributes
-    ----------
-    chip, chips : str
-        The shortest name of one, and of several.
-    phrase : str
-        Text about one pin, with a place for its detail: a name, a process, a line of code.
-    keeps_in_memory : bool
-        True if the object can't move to disk meanwhile. (A running task does that too.)
-    let_go : str
-        How to end it: ``{detail}`` is the detail in the phrase, ``{name}`` the object for magics,
-        ``{call}`` for functions, ``{object}`` the id of the other object.
+    ``chip`` and ``chips`` are the shortest names of one and of several. ``phrase`` tells of one,
+    with a place for its detail: a name, a process, a line of code. ``keeps_in_memory``: the object
+    can't move to disk meanwhile. (A running task does that too.) ``let_go`` says how to end it:
+    ``{detail}`` is the detail in the phrase, ``{name}`` the object for magics, ``{call}`` for
+    functions, ``{object}`` the id of the other object.
     """
 
     chip: str
