@@ -120,11 +120,10 @@ def compare(question: str, found: Mapping[str, Any], why: str, words: Words) -> 
     if refusal := _refusal(guess, measured):
         return _unanswered(say("That is no guess yet."), refusal, words)
     headline = say("You guessed: {guess}.", guess=_worded(guess, measured.unit))
+    answer = _worded(measured.answer, measured.unit)
+    state, mood = say("Measured: {answer}.", answer=answer), "busy"
     if _agree(guess, measured.answer):
-        state, mood = say("Measured: {answer}. Right."), "good"
-    else:
-        state, mood = say("Measured: {answer}."), "busy"
-    state = say(state.template, answer=_worded(measured.answer, measured.unit))
+        state, mood = say("Measured: {answer}. Right.", answer=answer), "good"
     note = measured.note
     if note is None and mood == "busy" and on_cluster():
         note = say("But this session runs on a cluster, where this may be otherwise.")

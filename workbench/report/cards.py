@@ -67,16 +67,16 @@ class Card:
     def html(self) -> str:
         mood = self.mood or _MOODS.get(self.state, "idle")
         title = markup.title(*self.name, self.state, mood)
-        lines = dict(self.lines)
+        lines = self.lines
         if self.full is not None:
-            store = markup.as_html(lines["store"])
-            lines["store"] = markup.Html(f"{markup.bar(self.full)} {store}")
+            strip = markup.bar(self.full)
+            full = {"store": lambda text: markup.Html(f"{strip} {markup.as_html(text)}")}
+            lines = [(label, full.get(label, str)(text)) for label, text in lines]
         shown = self.shown
         if shown.table is not None:
-            below = shown.table.html()
-        else:
-            below = markup.pre(shown.text) if shown.text else markup.muted(shown.obstacle)
-        return markup.card(title, list(lines.items()), below)
+            return markup.card(title, lines, shown.table.html())
+        below = markup.pre(shown.text) if shown.text else markup.muted(shown.obstacle)
+        return markup.card(title, lines, below)
 
 
 # -- objects ---------------------------------------------------------------------------------------

@@ -88,8 +88,7 @@ class Still(Rich):
             inside += [heading(part.capitalize()), *map(_as_html, self._blocks(part))]
         return page(*inside, muted(self.caption()))
 
-    def _repr_html_(self) -> str:
-        return self.html()
+    _repr_html_ = html
 
     def caption(self) -> str:
         name = clip(facts.session_name(self.snapshot), 60)

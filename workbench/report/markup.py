@@ -79,8 +79,8 @@ _COLORS = {
 }
 
 
-def _escaped(text: str, quote: bool = True) -> str:
-    return html.escape(printable(text), quote)
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def as_html(text: str, tag: str = "code") -> Html:

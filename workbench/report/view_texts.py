@@ -191,9 +191,9 @@ def machine_bar(snapshot: Snapshot) -> Bar:
     """Return the memory of the machine or container, by owner."""
     memory = snapshot.memory
     sizes = dict(memory.processes) if memory else {}
-    drivers = {c.pid for c in snapshot.clients if c.role != "worker" and is_on_this_machine(c)}
+    pids = {c.pid for c in snapshot.clients if c.role != "worker" and is_on_this_machine(c)}
     workers = _sum((worker_memory(each, snapshot) for each in snapshot.workers), bool(sizes))
-    kernels = _sum(map(sizes.get, drivers), bool(sizes))
+    kernels = _sum(map(sizes.get, pids), bool(sizes))
     if memory is None:
         return Bar("Memory", UNKNOWN, (("workers", workers),) if workers else (), False)
     label = "This container" if memory.container else "This machine"

@@ -54,9 +54,6 @@ class Queue:
             raise ActorDiedError("This queue was shut down, and its items are gone.")
         return self.actor
 
-    def __len__(self) -> int:
-        return self.qsize()
-
     def qsize(self) -> int:
         """Return the number of items in it.
 
@@ -67,7 +64,7 @@ class Queue:
         size: int = api.get(self._items.qsize.remote())
         return size
 
-    size = qsize
+    size = __len__ = qsize
 
     def empty(self) -> bool:
         """True if there is no item in it.
