@@ -367,10 +367,8 @@ export class FakeModel {
 export function makeCost(row) {
   const leaf = (name, type, share, advice = []) => ({
     name,
-    path: name,
     type,
     bytes: Math.round(row.size * share),
-    inband: 0,
     seconds: row.pickle * share,
     share,
     children: [],

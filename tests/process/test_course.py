@@ -46,7 +46,7 @@ def test_progress_is_one_object_however_much_is_done(session: Engine) -> None:
         assert own(session) == []
         progress.note(session, ["a"])
         assert progress.note(session, ["b", "a"]) == {"a", "b"}
-        assert progress.done(session) == {"a", "b"}
+        assert progress.note(session, []) == {"a", "b"}
         assert own(session) == ["Workbench's Progress"]
         assert len(wb.objects()) == 0
         assert wb.snapshot().count == 0
@@ -57,7 +57,7 @@ def test_progress_is_one_object_however_much_is_done(session: Engine) -> None:
 def test_where_nothing_can_be_pinned_a_check_still_answers(session: Engine) -> None:
     unpinned = cast(Engine, Unpinned(session))
     assert progress.note(unpinned, ["a"]) == {"a"}
-    assert progress.done(session) == frozenset()
+    assert progress.note(session, []) == frozenset()
     assert own(session) == []
 
 
@@ -97,6 +97,6 @@ def test_two_notebooks_may_note_at_once(session: Engine, times: int) -> None:
         overtaken = Overtaken(session)
         overtaken.others = [f"other {number}" for number in range(times)]
         progress.note(cast(Engine, overtaken), ["mine"])
-        assert {"first", "mine", f"other {times - 1}"} <= progress.done(session)
+        assert {"first", "mine", f"other {times - 1}"} <= progress.note(session, [])
     finally:
         session.free([session.borrow(record.id) for record in session.snapshot().objects])

@@ -413,15 +413,11 @@ def _of_call(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_options(method: Any) -> dict[str, Any]:
-    streams = {"num_returns": STREAMING} if _yields(method) else {}
-    return {**streams, **getattr(method, _OPTIONS, {})}
+    yields = inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
+    return {**({"num_returns": STREAMING} if yields else {}), **getattr(method, _OPTIONS, {})}
 
 
 def _signatures_of(cls: type) -> dict[str, Signature]:
     methods = [name for name, _ in inspect.getmembers(cls, callable) if name[:2] != "__"]
     found = {name: signature_of_method(cls, name) for name in methods}
     return {**found, CREATION: signature_of_class(cls)}
-
-
-def _yields(method: Any) -> bool:
-    return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)

@@ -15,6 +15,7 @@ from workbench.api.actors import ActorMethod
 from workbench.api.functions import RemoteFunction, remote
 from workbench.engine.base import Arrivals, Engine
 from workbench.errors import GetTimeoutError
+from workbench.errors.remote_frames import shell
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
@@ -348,11 +349,8 @@ class _Bar:
 
 def _is_watched() -> bool:
     """True if a moving bar can be seen: in a kernel or a terminal."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if getattr(shell, "kernel", None) is not None:
-        return True
-    return bool(getattr(sys.stderr, "isatty", bool)())
+    in_kernel = getattr(shell(), "kernel", None) is not None
+    return in_kernel or bool(getattr(sys.stderr, "isatty", bool)())
 
 
 def _tqdm() -> Any:

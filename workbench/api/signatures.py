@@ -95,7 +95,6 @@ def signature_of(function: Any, bound: int = 0) -> Signature:
 
 
 def signature_of_class(cls: type) -> Signature:
-    """Return the signature of making an instance."""
     metas = inspect.getmro(type(cls))
     if any("__call__" in vars(meta) for meta in metas if meta not in (type, object)):
         return ANYTHING

@@ -60,7 +60,6 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
 
 
 def command_parser() -> ArgumentParser:
-    """Return the parser of the command line."""
     from argparse import ArgumentParser
 
     from workbench.report.mistyped import of_arguments

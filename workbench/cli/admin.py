@@ -185,12 +185,8 @@ class Stopped:
 def stop(name: str, patience: Patience = USUAL) -> Stopped:
     """End a session for everybody, and wait until its processes are gone.
 
-    Its drivers get the reason. Processes that don't end in time are killed: see `Patience`.
-
-    Raises
-    ------
-    SessionError
-        If no such session runs, or if something is left that can't be killed.
+    Its drivers get the reason. Processes that don't end in time are killed: see `Patience`. Raises
+    `SessionError` if no such session runs, or if something is left that can't be killed.
     """
     began, was = time.monotonic(), None
     with suppress(NotAnsweringError), AdminConnection(name, patience) as connection:

@@ -30,7 +30,6 @@ def table(shown: Table, is_prose: bool = False) -> None:
 
 
 def line(text: str) -> None:
-    """Print a text that is no table."""
     print(printable(text))
 
 

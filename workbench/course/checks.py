@@ -14,7 +14,7 @@ from workbench import context
 from workbench.course import progress
 from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
 from workbench.course.notebook import is_loaded, variables
-from workbench.course.words import ENGLISH, Said, Words, say
+from workbench.course.words import Said, Words, say
 from workbench.engine.base import Engine
 from workbench.report.markup import DOTS, Html, Rich, card, dots, link, title
 from workbench.report.mistyped import did_you_mean
@@ -45,11 +45,9 @@ def exercises() -> dict[str, tuple[Lesson, Exercise]]:
     return {each.name: (lesson, each) for lesson in lessons() for each in lesson.exercises}
 
 
-class FailedAsks:
+def failed_asks(engine: Engine) -> Counter[str]:
     """How often each exercise was asked in vain, in this process and session."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.count: Counter[str] = Counter()
+    return Counter()
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,13 +112,10 @@ class CheckResult(Rich):
 class Checks:
     """All checks, each a method under the exercise's name: ``check.first_result()``.
 
-    Parameters
-    ----------
-    words : Words
-        The language of what they answer.
+    ``words`` is the language of what they answer.
     """
 
-    def __init__(self, words: Words = ENGLISH) -> None:
+    def __init__(self, words: Words) -> None:
         self._words = words
 
     def __dir__(self) -> list[str]:
@@ -146,9 +141,16 @@ class Checks:
     def _ask(self, lesson: Lesson, exercise: Exercise) -> CheckResult:
         engine = context.get()
         if engine is None or engine.end_reason is not None:
-            outcome = _stopped() if is_loaded() else _restarted()
+            outcome = untouched(
+                "No session runs. Start one by `%workbench start`, and run the cells again."
+            )
+            if not is_loaded():
+                outcome = untouched(
+                    "This kernel has no session. After a restart, run the cell with"
+                    " `%load_ext workbench` again, and then the exercise's cells."
+                )
             return CheckResult(exercise.name, outcome, self._words)
-        asked = context.companion(FailedAsks).count
+        asked = context.companion(failed_asks)
         outcome = exercise.ask(Live(variables(), engine))
         is_right = outcome.state == "right"
         done = progress.note(engine, [exercise.name] if is_right else [])
@@ -159,14 +161,3 @@ class Checks:
         page = ("", "") if is_right else (exercise.page.title, f"{DOCS}{exercise.page.docs}")
         row = tuple(each.name in done for each in lesson.exercises)
         return CheckResult(exercise.name, outcome, self._words, hints, page, lesson.title, row)
-
-
-def _restarted() -> Outcome:
-    return untouched(
-        "This kernel has no session. After a restart, run the cell with `%load_ext workbench`"
-        " again, and then the exercise's cells."
-    )
-
-
-def _stopped() -> Outcome:
-    return untouched("No session runs. Start one by `%workbench start`, and run the cells again.")

@@ -33,7 +33,6 @@ VALUES = Page("reference/values.md", "What is read where it lies")
     page=Page("memory.md#where-an-object-lies", "Memory: where an object lies"),
 )
 def one_copy(live: Live) -> Outcome:
-    """Judge whether the variable ``futures`` shows the stored object."""
     futures, stored = live["futures"], live.value("futures")
     if futures is ...:
         return wrong("Your kernel has no variable `futures` any more.")
@@ -62,7 +61,6 @@ def one_copy(live: Live) -> Outcome:
     needs=("mean_worth",),
 )
 def own_copy(live: Live) -> Outcome:
-    """Judge whether a worker halved a copy, and the stored array is as it was."""
     live.made_by("mean_worth")
     found, stored = live.fetched(live["mean_worth"]), live.value("futures")
     if stored[0].mean() < 0.75:
@@ -114,7 +112,6 @@ def own_copy(live: Live) -> Outcome:
     subject="plan",
 )
 def put_again(live: Live) -> Outcome:
-    """Judge whether the store has ``plan`` as the kernel has it."""
     plan, stored = live["plan"], live.value("plan")
     if plan is ...:
         return wrong("Your kernel has no variable `plan` now: run the cell that makes it, above.")
@@ -142,7 +139,6 @@ def _column(value: Any) -> Any:
     page=VALUES,
 )
 def shareable(live: Live) -> Outcome:
-    """Judge whether two readings of ``months`` show the same memory, and the numbers are right."""
     one, two = _column(live.value("months")), _column(live.value("months"))
     if isinstance(one, list):
         return wrong(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapshot
@@ -28,29 +28,24 @@ class Outcome:
     sentence: Said
 
 
-def right(template: str, **values: Any) -> Outcome:
-    """It is solved; the sentence says what in the session proves that."""
-    return Outcome("right", say(template, **values))
+def _outcome(state: str, template: str, **values: Any) -> Outcome:
+    return Outcome(state, say(template, **values))
 
 
-def almost(template: str, **values: Any) -> Outcome:
-    """One thing is missing; the sentence says what was seen."""
-    return Outcome("almost", say(template, **values))
+right = partial(_outcome, "right")
+"""It is solved; the sentence says what in the session proves that."""
 
+almost = partial(_outcome, "almost")
+"""One thing is missing; the sentence says what was seen."""
 
-def wrong(template: str, **values: Any) -> Outcome:
-    """It isn't solved; the sentence says what was seen, not what to do."""
-    return Outcome("wrong", say(template, **values))
+wrong = partial(_outcome, "wrong")
+"""It isn't solved; the sentence says what was seen, not what to do."""
 
+unready = partial(_outcome, "unready")
+"""What was tried still runs: asking now is no try."""
 
-def unready(template: str, **values: Any) -> Outcome:
-    """What was tried still runs: asking now is no try."""
-    return Outcome("unready", say(template, **values))
-
-
-def untouched(template: str, **values: Any) -> Outcome:
-    """Nothing has been tried yet."""
-    return Outcome("untouched", say(template, **values))
+untouched = partial(_outcome, "untouched")
+"""Nothing has been tried yet."""
 
 
 class RefusedError(Exception):
@@ -72,15 +67,7 @@ NOT_DONE = {
 
 
 class Live:
-    """What a check may look at: the notebook's variables, and the session.
-
-    Attributes
-    ----------
-    variables : mapping of str to object
-        The notebook's.
-    engine : Engine
-        The current session.
-    """
+    """What a check may look at: the notebook's variables, and the current session."""
 
     def __init__(self, variables: Mapping[str, Any], engine: Engine) -> None:
         self.variables = variables
@@ -186,6 +173,11 @@ class Live:
         found = why(account, f"{record.id:016x}").reasons if account is not None else ()
         return "; ".join(sorted(reason.text for reason in found)) or ", ".join(chips(record))
 
+    def job(self, name: str) -> JobRecord | None:
+        """The last background cell of that name."""
+        jobs = (job for job in self.snapshot.jobs if job.name == name)
+        return max(jobs, key=lambda job: job.number, default=None)
+
     def actor(self, handle: object) -> ActorRecord | None:
         """The actor that a handle is of, dead or alive; None if it is no handle of one."""
         number = getattr(getattr(handle, "_ref", None), "id", None)
@@ -204,23 +196,12 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One exercise.
+    """One exercise, asked as ``check.name()``.
 
-    Attributes
-    ----------
-    name : str
-        As it is asked: ``check.name()``.
-    look : callable
-        Looks at the session, and says how it is.
-    hints : tuple of str
-        Three, one more each time; the last names the cell to look at.
-    page : Page
-        What to read: ``Page("memory.md#when-an-object-goes", "Memory: when an object goes")``.
-    needs : tuple of str
-        Variables that the exercise's cell assigns: while one is missing, or ``...``, nothing has
-        been tried.
-    subject : str
-        The variable that is named if the look can't make anything of it; the last of ``needs``.
+    ``look`` says how it is in the session. Of the ``hints`` there is one more each time; the last
+    names the cell to look at. ``page`` is what to read. ``needs`` are variables that the exercise's
+    cell assigns: while one is missing, or ``...``, nothing has been tried. ``subject`` is named if
+    the look can't make anything of it; else that is the last of ``needs``.
     """
 
     name: str

@@ -51,7 +51,6 @@ def _long(live: Live, day: Any) -> Outcome:
     page=Page("reference/remote.md", "Cells in the background"),
 )
 def in_background(live: Live) -> Outcome:
-    """Judge whether a background cell made ``day``."""
     job = live.assigning("day")
     if job is None and _is_array(live["day"]):
         return wrong("`day` is there, and no background cell made it: your kernel did.")
@@ -74,7 +73,6 @@ def in_background(live: Live) -> Outcome:
     needs=("most_sun",),
 )
 def bring_back(live: Live) -> Outcome:
-    """Judge whether ``day`` was fetched, and ``most_sun`` is its maximum."""
     day, most = live["day"], live["most_sun"]
     if isinstance(day, ObjectRef):
         return wrong("`day` is still a ref, a handle to the value in the store.")
@@ -102,7 +100,6 @@ def bring_back(live: Live) -> Outcome:
     subject="share",
 )
 def each_hour(live: Live) -> Outcome:
-    """Judge whether a background cell ran once for each hour, and assigned ``share``."""
     job = live.made_by("share")
     if job.size == 1:
         return wrong("The cell that makes `share` ran for one hour only.")
@@ -138,7 +135,6 @@ def each_hour(live: Live) -> Outcome:
     needs=("steepest",),
 )
 def repair(live: Live) -> Outcome:
-    """Judge whether ``steepest`` is the largest difference between neighbours in a row."""
     live.made_by("steepest")
     land, steepest = live.fetched(live["land"]), live.fetched(live["steepest"])
     expected = float((land[:, 1:] - land[:, :-1]).max())

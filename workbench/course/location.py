@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 
-POINTER = 8
-"""Bytes: what an array of Python objects has of each."""
-
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -132,7 +129,8 @@ def _bounds(value: Any) -> tuple[int, int]:
         raise TypeError("This is a place already: give it to `sharing` as it is.")
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         raise TypeError("A table's columns lie apart from each other: give one of them.")
-    if any(base.__name__ == "ArrowExtensionArray" for base in _bases(value)):
+    kinds = type(getattr(value, "array", None)).__mro__  # of what has a pandas column's values
+    if any(base.__name__ == "ArrowExtensionArray" for base in kinds):
         value = value.array.__arrow_array__()  # as pandas keeps text, and what Arrow's types are of
     if hasattr(value, "chunk") and hasattr(value, "num_chunks"):
         value = value.chunk(0)
@@ -144,33 +142,13 @@ def _bounds(value: Any) -> tuple[int, int]:
         return largest.address, largest.size
     if not hasattr(value, "__array_interface__") and hasattr(value, "to_numpy"):
         value = value.to_numpy()
-    interface = getattr(value, "__array_interface__", None)
-    if interface is None:
+    if not hasattr(value, "__array_interface__"):
         try:
-            return _of_buffer(memoryview(value))
+            value = np.frombuffer(value, np.uint8)
         except TypeError:
             return id(value), value.__sizeof__()
-    address, shape = interface["data"][0], interface["shape"]
-    item = int(interface["typestr"][2:] or POINTER)
-    low = high = 0
-    for length, stride in zip(shape, interface["strides"] or _strides(shape, item), strict=True):
-        reach = (length - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return address + low, (high - low + item) if 0 not in shape else 0
-
-
-def _bases(value: Any) -> tuple[type, ...]:
-    """Of what a pandas column has its values in."""
-    return type(getattr(value, "array", None)).__mro__
-
-
-def _strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    strides = []
-    for length in reversed(shape):
-        strides.append(item)
-        item *= length
-    return tuple(reversed(strides))
-
-
-def _of_buffer(view: memoryview) -> tuple[int, int]:
-    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]), view.nbytes
+    array = np.asarray(value)
+    reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    below, beyond = (sum(bound(reach, 0) for reach in reaches) for bound in (min, max))
+    address = array.__array_interface__["data"][0]
+    return address + below, beyond - below + array.itemsize if array.size else 0

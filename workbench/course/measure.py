@@ -20,7 +20,8 @@ from workbench.course.watching import watching as watching
 from workbench.course.words import Said, say
 from workbench.engine.base import Engine
 from workbench.engine.queries import CaughtUp, Summary
-from workbench.format import human_bytes, human_seconds
+from workbench.format import NO_FIGURE, human_bytes, human_count, human_seconds
+from workbench.report.facts import id_of
 from workbench.report.reasons import chips
 from workbench.system.machine import MemoryGauge
 
@@ -28,6 +29,10 @@ Row = tuple[Said | str, ...]
 
 NOTICED = 1_000_000
 """Bytes of memory that count as growth: less comes and goes by itself."""
+
+FIRST_SECOND = "", say("first"), say("second")
+BEFORE_AFTER = "", say("before"), say("after")
+"""Heads of the columns."""
 
 
 @dataclass
@@ -81,15 +86,18 @@ def sharing(first: Any, second: Any) -> Measurement:
     """
     places = [each if isinstance(each, Location) else where(each) for each in (first, second)]
     one, two = places
+    none = say("none: private memory")
+    inodes = (str(place.inode) if place.inode else none for place in places)
+    offsets = (human_count(place.offset) if place.inode else NO_FIGURE for place in places)
     rows: list[Row] = [
         (say("process"), *(str(place.pid) for place in places)),
         (say("address"), *(f"{place.address:#x}" for place in places)),
-        (say("shared file (inode)"), *(_inode(place) for place in places)),
-        (say("offset in that file"), *(_offset(place) for place in places)),
+        (say("shared file (inode)"), *inodes),
+        (say("offset in that file"), *offsets),
     ]
     if any(place.own_pages for place in places):
-        rows.append((say("pages copied on write"), *map(_pages, places)))
-    head = "", say("first"), say("second")
+        copied = (say("{own} of {all}", own=place.own_pages, all=place.pages) for place in places)
+        rows.append((say("pages copied on write"), *copied))
     is_shared, note = one.shares(two), None
     if not is_shared and one.pid != two.pid and on_cluster():
         note = say(
@@ -97,25 +105,18 @@ def sharing(first: Any, second: Any) -> Measurement:
             "processes share; and on Dask each process has its own of what is below 1 MB."
         )
     answer = "shared" if is_shared else "copy"
-    return Measurement(answer, ("shared", "copy"), rows, head, note=note)
+    return Measurement(answer, ("shared", "copy"), rows, FIRST_SECOND, note=note)
+
+
+def _session() -> Engine | None:
+    engine = context.get()
+    return engine if engine is not None and engine.end_reason is None else None
 
 
 def on_cluster() -> bool:
     """True if the session runs on a cluster, where much is otherwise than the lessons say."""
-    engine = context.get()
-    return engine is not None and engine.end_reason is None and engine.facts.system != "local"
-
-
-def _inode(place: Location) -> Said | str:
-    return str(place.inode) if place.inode else say("none: private memory")
-
-
-def _offset(place: Location) -> str:
-    return f"{place.offset:,}".replace(",", " ") if place.inode else "–"
-
-
-def _pages(place: Location) -> Said:
-    return say("{own} of {all}", own=place.own_pages, all=place.pages)
+    engine = _session()
+    return engine is not None and engine.facts.system != "local"
 
 
 def identity(first: Any, second: Any) -> Measurement:
@@ -133,10 +134,7 @@ def identity(first: Any, second: Any) -> Measurement:
     """
     answer = "same object" if first is second else "another object"
     rows: list[Row] = [(say("id"), f"{id(first):#x}", f"{id(second):#x}")]
-    return Measurement(answer, ("same object", "another object"), rows, ("", *_FIRST_SECOND))
-
-
-_FIRST_SECOND = say("first"), say("second")
+    return Measurement(answer, ("same object", "another object"), rows, FIRST_SECOND)
 
 
 # -- what grew, how long it took -------------------------------------------------------------------
@@ -168,16 +166,13 @@ def memory() -> Iterator[Growth]:
     Growth
         ``kernel``, ``store``, ``both`` or ``neither``, when the block has ended.
     """
-    found = Growth(None, ("kernel", "store", "both", "neither"))
+    words = {(True, True): "both", (True, False): "kernel", (False, True): "store"}
+    found = Growth(None, ("kernel", "store", "both", "neither"), head=BEFORE_AFTER)
     before = own_memory(), occupancy()
     yield found
     after = own_memory(), occupancy()
     found.kernel, found.store = (now - then for now, then in zip(after, before, strict=True))
-    grew = found.kernel > NOTICED, found.store > NOTICED
-    found.answer = {(True, True): "both", (True, False): "kernel", (False, True): "store"}.get(
-        grew, "neither"
-    )
-    found.head = "", say("before"), say("after")
+    found.answer = words.get((found.kernel > NOTICED, found.store > NOTICED), "neither")
     found.rows = [
         (say("this process's own memory"), human_bytes(before[0]), human_bytes(after[0])),
         (say("objects in the store"), human_bytes(before[1]), human_bytes(after[1])),
@@ -202,11 +197,7 @@ def available() -> int:
 
 def occupancy() -> int:
     """Bytes that the objects of the current session take in memory; 0 without a session."""
-    engine = context.get()
-    if engine is None or engine.end_reason is not None:
-        return 0
-    engine.ask(CaughtUp())
-    return engine.ask(Summary()).live or 0
+    return _bars()[0]
 
 
 def kept(id: str) -> Measurement:
@@ -222,11 +213,9 @@ def kept(id: str) -> Measurement:
     Measurement
         A number of MB, 0 if the object is gone.
     """
-    engine = context.get()
-    found = None
-    if engine is not None and engine.end_reason is None:
-        records = settled(engine).objects
-        found = next((each for each in records if f"{each.id:016x}" == id), None)
+    engine = _session()
+    records = () if engine is None else settled(engine).objects
+    found = next((each for each in records if id_of(each.id) == id), None)
     if found is None:
         return Measurement(0.0, unit="MB", rows=[(say("in the store"), say("nothing of it"))])
     rows: list[Row] = [
@@ -262,7 +251,7 @@ def bars() -> Iterator[Measurement]:
     Measurement
         ``live``, ``reusable`` or ``available``, when the block has ended.
     """
-    found = Measurement(None, BARS, head=("", say("before"), say("after")))
+    found = Measurement(None, BARS, head=BEFORE_AFTER)
     before = _bars()
     yield found
     after = _bars()
@@ -284,8 +273,8 @@ BARS = "live", "reusable", "available"
 
 def _bars() -> tuple[int, int, int]:
     """Bytes of each part, as the view of the store shows them."""
-    engine = context.get()
-    if engine is None or engine.end_reason is not None:
+    engine = _session()
+    if engine is None:
         return 0, 0, 0
     engine.ask(CaughtUp())
     now = engine.ask(Summary())

@@ -23,6 +23,10 @@ def _refused(live: Live, value: Any) -> SerializationError | None:
     return None
 
 
+def _not_pickled(path: str, error: SerializationError) -> Outcome:
+    return wrong("`{path}` can't be pickled: {why}.", path=path, why=error.failures[0].why)
+
+
 def _as_stored(live: Live, name: str, judged: Callable[[Any], Outcome]) -> Outcome:
     """Judge what a variable comes back as now, and what is stored under its name: after a change
     of its class or of a serializer the stored one is an older one."""
@@ -68,7 +72,6 @@ def _in_it(path: str) -> str:
     needs=("culprit",),
 )
 def find_it(live: Live) -> Outcome:
-    """Judge whether the path leads to what can't be pickled."""
     error = _refused(live, live["shelf"])
     if error is None:
         return almost(
@@ -110,18 +113,12 @@ def find_it(live: Live) -> Outcome:
     needs=("logbook",),
 )
 def lock_in_a_class(live: Live) -> Outcome:
-    """Judge whether the stored logbook has its notes, and a lock of its own."""
     logbook, record = live["logbook"], live.stored("logbook")
     if record is None:
         error = _refused(live, logbook)
         if error is None:
             return almost("`logbook` can be pickled now, but isn't in the store yet.")
-        failure = error.failures[0]
-        return wrong(
-            "`{path}` can't be pickled: {why}.",
-            path="logbook" + _in_it(failure.path),
-            why=failure.why,
-        )
+        return _not_pickled("logbook" + _in_it(error.failures[0].path), error)
     notes = list(logbook.notes)
 
     def judged(copy: Any) -> Outcome:
@@ -154,7 +151,6 @@ def lock_in_a_class(live: Live) -> Outcome:
     needs=("signs",),
 )
 def connection(live: Live) -> Outcome:
-    """Judge whether the stored connection comes back as one to the same database."""
     import sqlite3
 
     here, query = live["signs"], "SELECT count(*) FROM signs"
@@ -171,7 +167,7 @@ def connection(live: Live) -> Outcome:
             error=closed,
         )
     if (error := _refused(live, here)) is not None:
-        return wrong("`{path}` can't be pickled: {why}.", path="signs", why=error.failures[0].why)
+        return _not_pickled("signs", error)
 
     def judged(back: Any) -> Outcome:
         if not isinstance(back, sqlite3.Connection):
@@ -209,7 +205,6 @@ def connection(live: Live) -> Outcome:
     needs=("parcel", "recorder"),
 )
 def in_its_place(live: Live) -> Outcome:
-    """Judge whether a helper travels in place of one recorder, whose class is as it was."""
     recorder, parcel = live["recorder"], live["parcel"]
     kind = type(recorder).__name__
     back = live.value("parcel")
@@ -218,11 +213,7 @@ def in_its_place(live: Live) -> Outcome:
             "The store's `parcel` is still `...`: the last `%put parcel` failed, or didn't run."
         )
     if (error := _refused(live, parcel)) is not None:  # what is stored is an older one
-        return wrong(
-            "`{path}` can't be pickled: {why}.",
-            path="parcel" + _in_it(error.failures[0].path),
-            why=error.failures[0].why,
-        )
+        return _not_pickled("parcel" + _in_it(error.failures[0].path), error)
 
     def judged(back: Any) -> Outcome:
         if type(back).__name__ != kind:
@@ -260,7 +251,6 @@ def in_its_place(live: Live) -> Outcome:
     needs=("home",),
 )
 def a_home(live: Live) -> Outcome:
-    """Judge whether an actor keeps one database for all calls."""
     home = live["home"]
     if not hasattr(getattr(home, "count", None), "remote"):
         if hasattr(home, "remote"):

@@ -47,13 +47,9 @@ def _read(engine: Engine) -> tuple[list[ObjectRef], frozenset[str]]:
     return [], frozenset()
 
 
-def done(engine: Engine) -> frozenset[str]:
-    """The exercises that are done in this session, in whatever notebook."""
-    return _read(engine)[1]
-
-
 def note(engine: Engine, names: Iterable[str]) -> frozenset[str]:
-    """These are done too. Returns all. Where nothing can be pinned, it isn't kept."""
+    """These are done too. Returns all that are, in whatever notebook. Where nothing can be pinned,
+    it isn't kept."""
     before, known = _read(engine)
     now = known.union(names)
     if now != known and not engine.can.pin:

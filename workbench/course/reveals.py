@@ -54,7 +54,7 @@ class Reveal(Rich):
 
     def _table(self) -> Table | None:
         """The figures in columns, if they have heads."""
-        if self.mood == "idle" or not self.measured.head:
+        if not self.measured.head:
             return None
         head, *rows = (
             tuple(map(self._say, row)) for row in (self.measured.head, *self.measured.rows)
@@ -69,8 +69,6 @@ class Reveal(Rich):
         return [(self._say(label), self._say(value)) for label, value in rows]
 
     def _why(self) -> str:
-        if self.mood == "idle":
-            return ""
         note = "" if self.note is None else self._say(self.note)
         return " ".join(each for each in (self.why, note) if each)
 
@@ -122,11 +120,10 @@ def compare(question: str, found: Mapping[str, Any], why: str, words: Words) -> 
     if refusal := _refusal(guess, measured):
         return _unanswered(say("That is no guess yet."), refusal, words)
     headline = say("You guessed: {guess}.", guess=_worded(guess, measured.unit))
+    answer = _worded(measured.answer, measured.unit)
+    state, mood = say("Measured: {answer}.", answer=answer), "busy"
     if _agree(guess, measured.answer):
-        state, mood = say("Measured: {answer}. Right."), "good"
-    else:
-        state, mood = say("Measured: {answer}."), "busy"
-    state = say(state.template, answer=_worded(measured.answer, measured.unit))
+        state, mood = say("Measured: {answer}. Right.", answer=answer), "good"
     note = measured.note
     if note is None and mood == "busy" and on_cluster():
         note = say("But this session runs on a cluster, where this may be otherwise.")

@@ -175,10 +175,9 @@ def defined_once(live: Live) -> Outcome:
     ),
 )
 def stop_pressed(live: Live) -> Outcome:
-    jobs = [job for job in live.snapshot.jobs if job.name == "counting"]
-    if not jobs:
+    job = live.job("counting")
+    if job is None:
         return wrong("No background cell of the name `counting` has been run.")
-    job = max(jobs, key=lambda job: job.number)
     if not job.is_over:
         return wrong("It is still counting: {lines}.", lines=job.lines)
     if job.state != "stopped":

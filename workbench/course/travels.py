@@ -48,7 +48,6 @@ def _functions(live: Live, name: str) -> list[ObjectRecord]:
     needs=("parcel",),
 )
 def lean_parcel(live: Live) -> Outcome:
-    """Judge whether the stored parcel has all numbers and next to nothing pickled."""
     import numpy as np
 
     record, stored = live.record("parcel"), live.value("parcel")
@@ -86,7 +85,6 @@ def lean_parcel(live: Live) -> Outcome:
     needs=("windows", "window"),
 )
 def windows_once(live: Live) -> Outcome:
-    """Judge whether what is stored is small, and ``window`` cuts each window out of it."""
     import numpy as np
 
     record, stored, window, codes = (
@@ -140,7 +138,6 @@ def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectR
     needs=("found",),
 )
 def light_function(live: Live) -> Outcome:
-    """Judge whether ``search`` went without ``letters``, which is stored once."""
     sent, letters = _functions(live, "search"), live["letters"]
     if not sent:
         return wrong("No function `search` was sent to a worker.")
@@ -194,7 +191,6 @@ def light_function(live: Live) -> Outcome:
     needs=("found_rows", "queries"),
 )
 def one_function(live: Live) -> Outcome:
-    """Judge whether one light function ``look_up`` has answered all queries."""
     sent = _functions(live, "look_up")
     sent = [each for each in sent if site_of(each) == site_of(sent[-1])]  # of the cell's last run
     total = human_bytes(sum(record.size for record in sent))
@@ -225,7 +221,6 @@ def one_function(live: Live) -> Outcome:
     subject="signs",
 )
 def cheap_table(live: Live) -> Outcome:
-    """Judge whether less than 100 kB of the stored table is pickled, with all its texts."""
     record, stored = live.record("signs"), live.value("signs")
     words = [name.split()[0] for name in live["names"][: len(live["some"])]]
     pickled = human_bytes(_pickled(record))

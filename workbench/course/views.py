@@ -81,10 +81,9 @@ def put_once(live: Live) -> Outcome:
     page=Page("reference/remote.md#options", "Cells in the background: options"),
 )
 def running(live: Live) -> Outcome:
-    jobs = [job for job in live.snapshot.jobs if job.name == "mine"]
-    if not jobs:
+    job = live.job("mine")
+    if job is None:
         return wrong("The view has no row `mine`.")
-    job = max(jobs, key=lambda job: job.number)
     live.done(job, "mine")
     if "answer" not in job.binds:
         return almost("`mine` is in the view, but it assigns no `answer`.")

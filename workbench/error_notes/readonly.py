@@ -65,15 +65,13 @@ def note_of(error: BaseException) -> str:
             break
     if shown is None:
         return ""
-    ref = next((ref for frame, *_ in frames for ref in _refs_to(shown.id, frame)), "")
-    return _text(*called, shown, in_task, ref)
-
-
-def _refs_to(id: int, frame: FrameType) -> Iterator[str]:
-    """Yield the variables that are refs to the object."""
-    for name, value in list({**frame.f_globals, **frame.f_locals}.items()):
-        if type(value) is ObjectRef and value.id == id and not name.startswith("_"):
-            yield name
+    refs = (
+        name
+        for frame, *_ in frames
+        for name, value in {**frame.f_globals, **frame.f_locals}.items()
+        if type(value) is ObjectRef and value.id == shown.id and not name.startswith("_")
+    )
+    return _text(*called, shown, in_task, next(refs, ""))
 
 
 def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
@@ -86,12 +84,9 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
     else:  # a model
         copy = f"`{name} = copy.deepcopy({name})`"
     stored = f"the stored object {shown.names[0]!r}" if shown.names else "a stored object"
-    if in_task:
-        return (
-            f"`{name}` shows {stored}{about}, and what is stored doesn't change. The way out in a "
-            f"task: {copy}."
-        )
     said = f"`{name}` shows {stored}{about}, and what is stored doesn't change."
+    if in_task:
+        return f"{said} The way out in a task: {copy}."
     if not (shown.names or ref):  # nothing refers to the object
         return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""

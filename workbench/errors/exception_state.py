@@ -41,7 +41,6 @@ class ExceptionState(NamedTuple):
 
 
 def exception_state_of(error: BaseException, frames: Sequence[Frame]) -> ExceptionState:
-    """Return the exception's present state."""
     group = (error.message, [*error.exceptions]) if isinstance(error, BaseExceptionGroup) else None
     return ExceptionState(
         _get(error, "args"),

@@ -106,13 +106,13 @@ def _is_magic(lines: dict[int, str]) -> bool:
 
 def _theme() -> Any:
     """Return the running shell's colours; None before IPython 9, which has other ones."""
-    shell = _shell()
-    if shell is None:
+    running = shell()
+    if running is None:
         return None
     try:
         from IPython.utils.PyColorize import theme_table
 
-        return theme_table[shell.colors]
+        return theme_table[running.colors]
     except (ImportError, LookupError):
         return None
 
@@ -186,14 +186,15 @@ def placed(note: str) -> str:
     return note if found is None or label is None else f"  {label}, {note[found.end() :]}"
 
 
-def _shell() -> Any:
+def shell() -> Any:
+    """Return the running shell; None if there is none. Doesn't import IPython."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
 
 def mode() -> str:
     """Return IPython's mode, set by `%xmode`, or by `%tb` for one error; '' without IPython."""
-    return str(getattr(getattr(_shell(), "InteractiveTB", None), "mode", ""))
+    return str(getattr(getattr(shell(), "InteractiveTB", None), "mode", ""))
 
 
 def cell_label(filename: str) -> str | None:
@@ -201,8 +202,8 @@ def cell_label(filename: str) -> str | None:
 
     IPython keeps the numbers in the running shell's compiler; outside one there are none.
     """
-    shell = _shell()
-    if shell is None:
+    running = shell()
+    if running is None:
         return None
-    found = shell.compile.format_code_name(filename)
+    found = running.compile.format_code_name(filename)
     return None if found is None else f"{found[0]} {found[1]}"

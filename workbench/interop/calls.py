@@ -32,15 +32,26 @@ class SetupError(Exception):
     """An executor's initializer failed."""
 
 
-class Setup:
-    """An executor's setup of a worker, done before its first call there."""
+class WithSetup:
+    """A function whose worker needs an executor's setup before its first call there."""
 
-    def __init__(self, id: int, initializer: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        id: int,
+        initializer: Callable[..., object],
+        initargs: tuple[Any, ...],
+        function: Callable[..., Any],
+    ) -> None:
         self._id = id
         self._initializer = initializer
-        self._args = args
+        self._initargs = initargs
+        self._function = function
 
-    def run(self) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._prepare()
+        return self._function(*args, **kwargs)
+
+    def _prepare(self) -> None:
         variables = getattr(self._initializer, "__globals__", globals())
         prepared: dict[int, Changes] = variables.setdefault(PREPARED, {})
         if self._id in prepared:
@@ -49,25 +60,13 @@ class Setup:
         used = [part for name, part in parts().items() if name not in (MODULES, GENERATORS)]
         try:
             with Surroundings(used) as before:
-                self._initializer(*self._args)
+                self._initializer(*self._initargs)
         except Exception as error:
             name = getattr(self._initializer, "__qualname__", "The initializer")
             raise SetupError(
                 f"The executor's initializer, {name}, failed: {type(error).__name__}: {error}"
             ) from error
         prepared[self._id] = before.changes()
-
-
-class WithSetup:
-    """A function that needs the setup of its worker."""
-
-    def __init__(self, setup: Setup, function: Callable[..., Any]) -> None:
-        self._setup = setup
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._setup.run()
-        return self._function(*args, **kwargs)
 
 
 def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -92,12 +91,16 @@ Chunk = list[Any]
 """Arguments of several calls: for each its only argument, or a tuple of all."""
 
 
-class Each:
-    """Several calls of one function as one. Each call has one argument."""
+class Several:
+    """Several calls of one function as one, which is named as that function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+
+class Each(Several):
+    """Calls with one argument each."""
 
     def __call__(self, chunk: Chunk) -> ChunkResult:
         started = time.perf_counter()
@@ -119,7 +122,7 @@ class Each:
 
 
 class EachStar(Each):
-    """The same; each call has a tuple of arguments."""
+    """Calls with a tuple of arguments each."""
 
     def _run(self, chunk: Chunk, on_result: Callable[[Any], object]) -> None:
         function = self._function
@@ -131,12 +134,7 @@ class EachStar(Each):
 class MappedFile:
     """Stands for an array that is a mapped file: the worker maps the file, too."""
 
-    path: str
-    dtype: Any
-    mode: Any
-    offset: int
-    shape: tuple[int, ...]
-    order: Any
+    arguments: tuple[Any, ...]  # of `np.memmap`
 
     @classmethod
     def from_array(cls, array: Any) -> MappedFile | None:
@@ -147,10 +145,10 @@ class MappedFile:
         order: Any = "C" if array.flags.c_contiguous else "F"
         mode = "r+" if array.mode == "w+" else array.mode  # "w+" would empty it
         path = str(array.filename)
-        return cls(path, array.dtype, mode, array.offset, array.shape, order)
+        return cls((path, array.dtype, mode, array.offset, array.shape, order))
 
     def map(self) -> Any:
-        return np.memmap(self.path, self.dtype, self.mode, self.offset, self.shape, self.order)
+        return np.memmap(*self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +188,8 @@ def run_batch(
         return ChunkResult(results, time.perf_counter() - started)
 
 
-class Batch:
-    """Several of joblib's calls of one function as one."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+class Batch(Several):
+    """Several of joblib's calls."""
 
     def __call__(self, *batch: Any) -> ChunkResult:
         return run_batch(repeat(self._function), *batch)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
@@ -83,8 +84,10 @@ class Executor(futures.Executor):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")
         self._most = max_workers
         self._id = secrets.randbits(62)
-        setup = None if initializer is None else calls.Setup(self._id, initializer, initargs)
-        self._functions = SentFunctions(setup)
+        with_setup: Kind | None = None
+        if initializer is not None:
+            with_setup = partial(calls.WithSetup, self._id, initializer, initargs)
+        self._functions = SentFunctions(with_setup)
         self._engine: Engine | None = None
         self._settler: FutureResolver | None = None
         self._options = TaskOptions()

@@ -170,7 +170,8 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         values: list[Any] = []  # for which placeholders stand
         if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
             args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
-        kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
+        named = kwargs if any(kwargs) else ()
+        kwargs = tuple([{n: self._slot(a, values) for n, a in each.items()} for each in named])
         batch = args, kwargs, self._nested, self.inner_max_num_threads, *values
         future: Any
         with _as_loky():
@@ -194,9 +195,6 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         self._function = first
         is_known = type(first) is FunctionType and (before is None or first is before)
         return is_known and all(map(is_, functions, repeat(first)))
-
-    def _slots(self, kwargs: dict[str, Any], values: list[Any]) -> dict[str, Any]:
-        return {name: self._slot(value, values) for name, value in kwargs.items()}
 
     def _slot(self, value: Any, values: list[Any]) -> Any:
         """Return the value, or a placeholder for it."""

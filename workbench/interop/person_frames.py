@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from concurrent import futures
 from types import TracebackType
 from typing import TypeVar
 
+from workbench.call_site import OURS
+
 E = TypeVar("E", bound=BaseException)
 
-_PACKAGE = sys.modules[__name__.partition(".")[0]].__path__[0]
-_OURS = (os.path.join(_PACKAGE, ""), os.path.join(os.path.dirname(futures.__file__), ""))
+_OURS = (OURS, os.path.join(os.path.dirname(futures.__file__), ""))
 """Directories of files whose frames are removed."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
@@ -109,8 +110,8 @@ class Pool:
         -------
         AsyncResult
         """
-        future = self._submit(func, *args, **(kwds or {}))
-        return AsyncResult([future], _first, callback, error_callback)
+        future = self._note(self._open().submit(func, *args, **(kwds or {})))
+        return AsyncResult([future], operator.itemgetter(0), callback, error_callback)
 
     # -- many -------------------------------------------------------------------------------------
 
@@ -298,9 +299,6 @@ class Pool:
 
     # -- for all of them --------------------------------------------------------------------------
 
-    def _submit(self, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return self._note(self._open().submit(func, *args, **kwargs))
-
     def _chunks_of(
         self, func: Callable[..., Any], kind: Kind = calls.Each
     ) -> Callable[[calls.Chunk], Future[calls.ChunkResult]]:
@@ -354,10 +352,6 @@ class Pool:
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     each = iter(items)
     return iter(lambda: list(itertools.islice(each, max(size, 1))), [])
-
-
-def _first(results: list[Any]) -> Any:
-    return results[0]
 
 
 def _all(chunks: list[calls.ChunkResult]) -> list[Any]:

@@ -23,14 +23,7 @@ T = TypeVar("T")
 class AsyncResult(Generic[T]):
     """The result of calls that may still run, as `multiprocessing.pool.AsyncResult`.
 
-    Parameters
-    ----------
-    futures : list of Future
-        The futures of the calls.
-    value : callable
-        Makes the result from all that the calls returned.
-    callback, error_callback : callable, optional
-        Called with the result, or with what was raised.
+    ``value`` makes it from all that the calls returned.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from workbench.engine.base import Comparing, Exported
 from workbench.interop import calls
 
 Kind = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Turns a function into one that makes several calls, as `calls.Each` does."""
+"""Turns a function into another one, as `calls.Each` and `calls.WithSetup` do."""
 
 
 class SentFunctions:
@@ -21,8 +21,8 @@ class SentFunctions:
     the next time: it is sent with each call, or once for each map.
     """
 
-    def __init__(self, setup: calls.Setup | None) -> None:
-        self._setup = setup
+    def __init__(self, with_setup: Kind | None) -> None:
+        self._with_setup = with_setup
         self._known: dict[tuple[int, Kind | None], tuple[Callable[..., Any], Exported]] = {}
 
     def call(
@@ -43,7 +43,7 @@ class SentFunctions:
     def forget(self) -> None:
         """Forget functions, so that what they close over is freed. Those of modules stay."""
         for key, (fn, _) in list(self._known.items()):
-            if self._setup is not None or not _lasts(fn):
+            if self._with_setup is not None or not _lasts(fn):
                 del self._known[key]
 
     def _exported(self, fn: Callable[..., Any], kind: Kind | None = None) -> Exported:
@@ -55,8 +55,8 @@ class SentFunctions:
 
     def _new(self, fn: Callable[..., Any], kind: Kind | None) -> Exported:
         target = fn if kind is None else kind(fn)
-        if self._setup is not None:
-            target = calls.WithSetup(self._setup, target)
+        if self._with_setup is not None:
+            target = self._with_setup(target)
         return Exported(target, getattr(fn, "__qualname__", type(fn).__name__))
 
 

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -43,7 +43,7 @@ class SharedArguments:
         """Begin a round: each value that is passed is compared again."""
         self._round += 1
         for id, stored in list(self._known.items()):
-            if stored.is_lost:
+            if stored.engine.end_reason is not None:  # its session is over
                 self._known.pop(id, None)
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
@@ -69,8 +69,9 @@ class SharedArguments:
             stored = self._known[id(value)] = _Stored(engine, value, put)
             if stored.is_same(self._round):
                 return put
-        stored = self._known[id(value)] = _Stored.now(engine, value, self._round)
-        return stored.ref
+        ref = engine.put(value)[0]
+        self._known[id(value)] = _Stored(engine, value, ref, self._round)
+        return ref
 
 
 class _Stored:
@@ -80,30 +81,17 @@ class _Stored:
     comparing.
     """
 
-    def __init__(self, engine: Engine, value: Any, ref: ObjectRef) -> None:
+    def __init__(self, engine: Engine, value: Any, ref: ObjectRef, round: int = -1) -> None:
         self.ref = ref
-        self._engine = engine
+        self.engine = engine
         self._value: Callable[[], Any] = weakref.ref(value)
         # Without a time limit: storing the value again takes longer than comparing all of it.
         self._check = ChangeCheck(False, math.inf)
-        self._form: tuple[Any, ...] | None = None  # of the stored array
         self._digests: list[bytes] | None = None  # of the stored bytes, once needed
-        self._round = -1  # the last round in which it was unchanged
-
-    @classmethod
-    def now(cls, engine: Engine, value: Any, round: int) -> Self:
-        """Store the value now."""
-        stored = cls(engine, value, engine.put(value)[0])
-        stored._form, stored._round = _form(value), round
-        return stored
-
-    @property
-    def is_lost(self) -> bool:
-        """True if the object's session is over."""
-        return self._engine.end_reason is not None
+        self._round = round  # the last round in which it was unchanged
 
     def is_of(self, engine: Engine, value: Any) -> bool:
-        return self._engine is engine and self._value() is value
+        return self.engine is engine and self._value() is value
 
     def is_same(self, round: int) -> bool:
         """True if the value is known to be what is stored."""
@@ -114,25 +102,20 @@ class _Stored:
         return True
 
     def _has_same_bytes(self, value: Any) -> bool:
-        form = _form(value)
-        if form is not None and self._form is None:
-            try:
-                self._form = _form(self._engine.get([self.ref], None, False)[0])
+        if (form := _form(value)) is not None:
+            try:  # each time: it may have been freed since, or there is no room for it
+                stored = self.engine.get([self.ref], None, False)[0]
             except WorkbenchError:
                 return False
-        if form is None or form != self._form:
-            try:
-                found = self._engine.ask(Compare(self.ref, value, self._check, 0.0))
-            except LookupError:  # it is on disk
-                return False
-            return found.verdict is Verdict.SAME
-        try:  # each time: it may have been freed since, or there is no room for it
-            stored = self._engine.get([self.ref], None, False)[0]
-        except WorkbenchError:
+            if form == _form(stored):
+                if self._digests is None:
+                    self._digests = _digests(stored)
+                return _digests(value) == self._digests
+        try:
+            found = self.engine.ask(Compare(self.ref, value, self._check, 0.0))
+        except LookupError:  # it is on disk
             return False
-        if self._digests is None:
-            self._digests = _digests(stored)
-        return _digests(value) == self._digests
+        return found.verdict is Verdict.SAME
 
 
 def _form(value: Any) -> tuple[Any, ...] | None:

@@ -37,13 +37,6 @@ class TaskFuture(LendingFuture[T]):
     """The future of a task. It is resolved once, by the executor's thread or by `cancel`.
 
     A task that waits for it, in any way, lets others run in its place.
-
-    Parameters
-    ----------
-    engine : Engine
-        The engine that runs the task.
-    ref : ObjectRef
-        The task's result.
     """
 
     def __init__(self, engine: Engine, ref: ObjectRef) -> None:
@@ -155,7 +148,6 @@ class TaskFuture(LendingFuture[T]):
                 self.set_result(value)
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
-        """Resolve it with an error."""
         if self._claim():
             error.__cause__ = cause
             self.set_exception(without_ours(error))

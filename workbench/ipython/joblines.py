@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
-from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
+from workbench.report.job_status import AS_OF, JobStatus, of_record
 from workbench.report.markup import mood_color, place
 
 TICK = 0.5
@@ -118,7 +119,7 @@ class JobLine:
     def _bundle(self) -> dict[str, Any]:
         job = self.job
         status = job.status
-        still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
+        still = status if job.is_over else replace(status, when=time.strftime("%H:%M, %-d %b"))
         shown: dict[str, Any] = dict(still._repr_mimebundle_())
         # `line` identifies it; `seq` counts the renewals.
         known = {"line": self.name, "job": job.key, "name": job.name, "seq": str(self._number)}
@@ -334,7 +335,8 @@ class JobLines:
             records = {key_of(engine, job.id): job for job in engine.ask(Jobs())}
             for each in others:  # from kernels that are gone
                 record = records.get(each.get("job", ""))
-                status = of_record(record) if record else elsewhere(each.get("name", ""))
+                unknown = JobStatus(each.get("name", ""), "unknown", 0.0)
+                status = of_record(record) if record else unknown
                 page.send_message({**_worded(each.get("line", ""), status), "foreign": True})
 
 

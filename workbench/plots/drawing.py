@@ -66,7 +66,6 @@ class Sheet:
 
     @property
     def points_left(self) -> float:
-        """Points left below the present line."""
         return self.height - self.y
 
     def letters(self) -> int:
@@ -96,7 +95,6 @@ class Sheet:
         self.y += LINE
 
     def note(self, text: str) -> None:
-        """Draw a line of secondary text."""
         self._text(0.0, clip(text, self.letters()), style="italic")
         self.y += LINE
 
@@ -198,6 +196,19 @@ def say(ax: Axes, text: str) -> None:
         va="center",
         transform=ax.transAxes,
         **_style(style="italic"),
+    )
+
+
+def beside(ax: Axes, y: float, text: str, **style: Any) -> None:
+    """Draw text to the right of the Axes, whose x axis ends at 0."""
+    ax.annotate(
+        text,
+        (0, y),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center_baseline",
+        annotation_clip=False,
+        **style,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
 from workbench.format import NOW, count, human_bytes
-from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
+from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, beside, quiet, say
 from workbench.report import facts, view_texts
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
@@ -159,17 +159,7 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
     at = float("-inf")
     for label, size, color in ends:
         at = max(size, at + apart)
-        ax.annotate(
-            f"{label} {human_bytes(size)}",
-            (0, at),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            color=color,
-            fontsize=SIZE,
-            weight="bold",
-            annotation_clip=False,
-        )
+        beside(ax, at, f"{label} {human_bytes(size)}", color=color, fontsize=SIZE, weight="bold")
 
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
@@ -192,13 +182,4 @@ def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
             alpha=0.9,
             clip_on=False,
         )
-        ax.annotate(
-            count(happened[what], what),
-            (0, y),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            color=INK,
-            fontsize=SIZE - 1,
-            annotation_clip=False,
-        )
+        beside(ax, y, count(happened[what], what), color=INK, fontsize=SIZE - 1)

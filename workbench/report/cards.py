@@ -20,9 +20,10 @@ from workbench.errors import (
     failure_of,
 )
 from workbench.expressions import describe
-from workbench.format import NOW, UNKNOWN, human_age, human_bytes, printable
+from workbench.format import UNKNOWN, human_bytes, printable
 from workbench.ref import ObjectRef
 from workbench.report import facts, markup, text
+from workbench.report.freshness import ago
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
 
@@ -113,9 +114,8 @@ def _object(found: ObjectDescription, kind: str) -> Facts:
 
 def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
     record, task, processes = found.object, found.task, Processes(found)
-    age = human_age(record.age or 0.0)
     lines = [
-        ("submitted", "just now" if age == NOW else f"{age} ago"),
+        ("submitted", ago(record.age or 0.0)),
         ("why it is here", facts.why_text(record, processes)),
     ]
     if task is None:

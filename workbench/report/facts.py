@@ -6,6 +6,7 @@ this process's id. What an engine can't tell is None, or says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -63,7 +64,6 @@ NO_OBJECTS = "No objects. %put makes one."
 
 
 def no_match(pattern: str) -> str:
-    """Word that a search found no objects."""
     return f"No object matches {pattern!r}."
 
 
@@ -264,7 +264,6 @@ def job_state(job: JobRecord) -> str:
 
 
 def unfetched(job: JobRecord) -> str:
-    """Word whether its results wait to be fetched, or are gone."""
     if job.kept and job.is_over:
         return "not fetched"
     if job.there and job.is_over:
@@ -295,9 +294,9 @@ def left_by_cells(jobs: Iterable[JobRecord]) -> list[str]:
     return list(dict.fromkeys(n for job in jobs if job.is_over and not job.kept for n in job.there))
 
 
-def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Return the jobs that matter to somebody who joins now: not over, or over and kept."""
-    return [job for job in jobs if job.kept or not job.is_over]
+def job_texts(jobs: Iterable[JobRecord]) -> list[str]:
+    """Word the jobs that matter to somebody who joins now: not over, or over and kept."""
+    return [job_text(job) for job in jobs if job.kept or not job.is_over]
 
 
 def task_text(task: TaskRecord, processes: Processes) -> str:
@@ -326,7 +325,6 @@ def on_engine(engine: str) -> str:
 
 
 def short_name(session: str) -> str:
-    """Return a session's name without its unique part."""
     return session.rpartition(INCARNATION)[0] or session
 
 
@@ -370,8 +368,7 @@ def workers_heading(snapshot: Snapshot) -> str:
 
 
 def worker_states(snapshot: Snapshot) -> dict[str, int]:
-    states = [worker.state for worker in snapshot.workers if not worker.actor]
-    return {state: states.count(state) for state in dict.fromkeys(states)}
+    return Counter(worker.state for worker in snapshot.workers if not worker.actor)
 
 
 def tasks_text(snapshot: Snapshot) -> str:
@@ -382,18 +379,16 @@ def tasks_text(snapshot: Snapshot) -> str:
 
 
 def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return facts about a session, except its objects, by label; empty ones are left out."""
+    """Return facts about a session, except its objects, by label."""
     actors = [actor_text(actor) for actor in snapshot.actors]
-    jobs = [job_text(job) for job in concerning(snapshot.jobs)]
-    found = [
+    return [
         ("open in", users_text(snapshot)),
         ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
         ("store", store_text(snapshot)),
         ("actors", listed(actors, MOST_WORDS)),
-        ("background", listed(jobs, MOST_WORDS)),
+        ("background", listed(job_texts(snapshot.jobs), MOST_WORDS)),
         ("last spill error", snapshot.trouble),
     ]
-    return [(label, text) for label, text in found if text]
 
 
 def lacks_text(lacks: Iterable[str]) -> str:
@@ -441,8 +436,3 @@ def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -
             "start a larger store (`%workbench start --memory …`).",
         ]
     )
-
-
-def machine_name(snapshot: Snapshot) -> str:
-    is_container = snapshot.memory is not None and snapshot.memory.container
-    return "this container" if is_container else "this machine"

@@ -18,7 +18,6 @@ def changed_text(name: str, came: str, seconds: float, stored: str) -> str:
 
 
 def restless_text(name: str, seconds: float) -> str:
-    """Word that it was stored again because it can't be compared."""
     took = human_seconds(seconds)
     return f"{name} stored again, {took}: it can't be compared, no two pickles of it are the same"
 
@@ -35,11 +34,10 @@ def unknown_text(name: str, age: float, seconds: float, why: str = "", others: f
     reason = why or human_seconds(seconds)
     if others and not why:
         reason += f", after {human_seconds(others)} for others"
-    return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
+    return f"{name} as stored {ago(age)}, not compared ({reason}); `%put {name}` renews it"
 
 
 def function_text(name: str) -> str:
-    """Word that a function was called without comparing the data that it reads."""
     return (
         f"`{name}` reads much data that isn't among its arguments. Comparing it at each call takes "
         "too long, so some calls aren't compared: if the data was changed just before them, they "
@@ -58,7 +56,6 @@ def edited_text(module: str, where: str) -> str:
 
 
 def set_text(what: str) -> str:
-    """Word that a notebook has set a module's variable, or an attribute of one of its classes."""
     return (
         f"`{what}` was set in this notebook. `%%remote` cells have it; tasks of functions don't: "
         "workers import the module themselves. Give tasks the value as an argument."
@@ -86,5 +83,5 @@ def _clock(since: float) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%H:%M:%S, %-d %b", then)
 
 
-def _ago(age: float) -> str:
+def ago(age: float) -> str:
     return "just now" if age < 1 else f"{human_age(age)} ago"

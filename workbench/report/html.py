@@ -88,14 +88,13 @@ class Still(Rich):
             inside += [heading(part.capitalize()), *map(_as_html, self._blocks(part))]
         return page(*inside, muted(self.caption()))
 
-    def _repr_html_(self) -> str:
-        return self.html()
+    _repr_html_ = html
 
     def caption(self) -> str:
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
-        scope = f"; shown: {self.snapshot.scope}" if self.snapshot.scope else ""
-        scope = "" if self.parts == ("jobs",) else scope  # the scope concerns objects
+        has_scope = self.snapshot.scope and self.parts != ("jobs",)  # which concerns objects
+        scope = f"; shown: {self.snapshot.scope}" if has_scope else ""
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
@@ -79,10 +79,6 @@ class JobStatus(Rich):
         """Sign and mood of its state."""
         return _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
 
-    def at(self, when: str) -> JobStatus:
-        """Return the same status, labelled with its time, to be read later."""
-        return replace(self, when=when)
-
     @property
     def line(self) -> str:
         if self.state == "unknown":
@@ -113,11 +109,10 @@ class JobStatus(Rich):
         return " · ".join(filter(None, [self.name, *parts])) + when
 
     def _repr_html_(self) -> str:
-        """Return the line with a coloured sign, and a strip if its progress is known."""
         return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CallsStatus(Rich):
     """Calls that a cell has submitted to executors, in a line.
 
@@ -137,8 +132,6 @@ class CallsStatus(Rich):
         if self.done < self.known:
             return f"{text} after {human_seconds(self.seconds)}"
         return f"{human_count(self.known)} calls done in {human_seconds(self.seconds)}"
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         if self.seconds is None:
@@ -164,11 +157,6 @@ def of_record(record: JobRecord) -> JobStatus:
         assigned=record.binds,
         notes=(note,),
     )
-
-
-def elsewhere(name: str) -> JobStatus:
-    """Return the status of a cell that the session doesn't know: unknown."""
-    return JobStatus(name, "unknown", 0.0)
 
 
 NOT_KEPT = "not kept: no variable referred to it when the cell ended"

@@ -79,8 +79,8 @@ _COLORS = {
 }
 
 
-def _escaped(text: str, quote: bool = True) -> str:
-    return html.escape(printable(text), quote)
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def as_html(text: str, tag: str = "code") -> Html:
@@ -240,7 +240,6 @@ Paint = Callable[[str, str], str]
 
 
 def _one_line(text: str) -> str:
-    """Return a text as one line, for a column."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -404,7 +403,6 @@ def place(kind: str, data: Mapping[str, str], still: Html) -> Html:
 
 
 def mood_color(mood: str) -> str:
-    """Return the colour of a `status` sign, in CSS."""
     return _COLORS[mood]
 
 

@@ -41,7 +41,6 @@ def stayed_text(name: str, job: str, kind: str, actor: str, asked: bool) -> str:
 
 
 def unseen_text(name: str) -> str:
-    """Word that a cell read a variable in a way that the analysis didn't see."""
     return (
         f"The notebook has a variable {name!r}, but it wasn't sent: nothing in the cell's "
         f"code reads it (code in a string doesn't count). `%%remote -i {name}` sends it."
@@ -49,7 +48,6 @@ def unseen_text(name: str) -> str:
 
 
 def not_given_text(name: str) -> str:
-    """Word that a function read a variable of the notebook's."""
     return f"The notebook has a variable {name!r}: give it to the function as an argument."
 
 
@@ -58,7 +56,6 @@ def nowhere_text(name: str, hint: str) -> str:
 
 
 def module_text(name: str, where: str) -> str:
-    """Word that a worker doesn't find a module that the notebook finds."""
     return (
         f"The notebook finds {name!r} at {where}. Was `sys.path` changed there? Remote cells get "
         "its changes, other tasks the `sys.path` with which the session began."

@@ -1,6 +1,8 @@
 """Messages to a page about a session: typed records, in words where people read them.
 
-The contract between the kernel and `widgets/static`; tests compare the page's test data with it.
+The contract between the kernel and `widgets/static`; tests compare the page's test data with it. A
+page gets the world once: a `PageSession` with the rows of its ``objects``, by id, and its
+``timeline``. Then it gets differences: the fields that have changed, and ids that are ``gone``.
 Figures that change with time, or by which tables are sorted, go as numbers: the page words them as
 `format` does. A fact that the session's engine doesn't know is None.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
+from msgspec import Struct, to_builtins
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
 from workbench.engine.base import Abilities
@@ -171,37 +173,10 @@ class PageSession(PageRecord):
     words: Words
 
 
-class World(PageSession):
-    kind: str
-    seq: int
-    now: float
-    objects: dict[str, Row]
-    timeline: list[TimelinePoint]
-
-
-Diff: Any = defstruct(
-    "Diff",
-    [
-        ("kind", str),
-        ("seq", int),
-        ("now", float),
-        *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(PageSession)],
-        ("objects", dict[str, Row] | UnsetType, UNSET),
-        ("gone", list[str] | UnsetType, UNSET),
-        ("timeline", list[TimelinePoint] | UnsetType, UNSET),
-    ],
-    bases=(PageRecord,),
-    module=__name__,
-)
-"""Changes since the last message: any of a world's fields, and objects that are ``gone``."""
-
-
 class Tree(PageRecord):
     name: str
-    path: str
     type: str
     bytes: int
-    inband: int
     seconds: float | None
     share: float | None
     children: list[Tree]

@@ -26,10 +26,6 @@ SERVER = "the server"
 DISK = "disk"
 
 
-TellsOfProcesses = Snapshot | Account | ObjectDescription
-"""Records that include processes: clients, and the workers and actors among them."""
-
-
 def is_on_this_machine(record: ClientRecord | WorkerRecord) -> bool:
     """True if its pid is one of this machine's."""
     return record.host in ("", platform.node())
@@ -40,7 +36,7 @@ def is_this_process(record: ClientRecord | WorkerRecord) -> bool:
 
 
 class Processes:
-    def __init__(self, seen: TellsOfProcesses) -> None:
+    def __init__(self, seen: Snapshot | Account | ObjectDescription) -> None:
         self._clients = {client.client: client for client in seen.clients}
         self._workers = {(worker.host, worker.pid): worker for worker in seen.workers}
         self._actors = {actor.id: actor for actor in seen.actors}
@@ -53,7 +49,7 @@ class Processes:
         if is_this_process(found):
             is_notebook = found.label.endswith(("notebook", ".ipynb"))
             return "this notebook" if is_notebook else "this process"
-        worker = self._worker_of(found)
+        worker = self._worker_of(client)
         return client_name(found) if worker is None else self.worker(worker)
 
     def maker(self, id: int) -> str:
@@ -69,20 +65,20 @@ class Processes:
 
     def pool_worker(self, client: int) -> WorkerRecord | None:
         """Return the pool's worker that this process is, if it is one."""
-        found = self._clients.get(client)
-        worker = None if found is None else self._worker_of(found)
+        worker = self._worker_of(client)
         return None if worker is None or worker.actor else worker
 
     def namespace(self, client: int) -> str:
         """Return the `--actor` name of the namespace that this process keeps; else ''."""
-        found = self._clients.get(client)
-        worker = None if found is None else self._worker_of(found)
+        worker = self._worker_of(client)
         actor = None if worker is None else self._actors.get(worker.actor)
-        is_one = actor is not None and actor.cls == "Namespace" and actor.names
-        return actor.names[0].removeprefix(ACTOR_PREFIX) if actor is not None and is_one else ""
+        if actor is None or actor.cls != "Namespace" or not actor.names:
+            return ""
+        return actor.names[0].removeprefix(ACTOR_PREFIX)
 
-    def _worker_of(self, client: ClientRecord) -> WorkerRecord | None:
-        return self._workers.get((client.host, client.pid))
+    def _worker_of(self, client: int) -> WorkerRecord | None:
+        found = self._clients.get(client)
+        return None if found is None else self._workers.get((found.host, found.pid))
 
     def worker(self, worker: WorkerRecord) -> str:
         return self.actor(worker) or f"worker {worker.number}"

@@ -7,7 +7,6 @@ knows more: names of tasks, variables of every process.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from workbench.core.descriptions import PinRecord
@@ -18,17 +17,11 @@ from workbench.format import human_count
 class Reason(NamedTuple):
     """A kind of pin.
 
-    Attributes
-    ----------
-    chip, chips : str
-        The shortest name of one, and of several.
-    phrase : str
-        Text about one pin, with a place for its detail: a name, a process, a line of code.
-    keeps_in_memory : bool
-        True if the object can't move to disk meanwhile. (A running task does that too.)
-    let_go : str
-        How to end it: ``{detail}`` is the detail in the phrase, ``{name}`` the object for magics,
-        ``{call}`` for functions, ``{object}`` the id of the other object.
+    ``chip`` and ``chips`` are the shortest names of one and of several. ``phrase`` tells of one,
+    with a place for its detail: a name, a process, a line of code. ``keeps_in_memory``: the object
+    can't move to disk meanwhile. (A running task does that too.) ``let_go`` says how to end it:
+    ``{detail}`` is the detail in the phrase, ``{name}`` the object for magics, ``{call}`` for
+    functions, ``{object}`` the id of the other object.
     """
 
     chip: str
@@ -40,38 +33,34 @@ class Reason(NamedTuple):
 
 FREE = "`%free {name}` or `free({call})` deletes it for everybody"
 
-REASONS: Mapping[str, Reason] = MappingProxyType(
-    {
-        "name": Reason("named", "named", "named `{}`", False, "`%free {detail}`"),
-        "user": Reason(
-            "pinned", "pinned", "pinned at {}", True, "`%unpin {name}`, `unpin({call})`"
-        ),
-        "job": Reason(
-            "result not fetched",
-            "results not fetched",
-            "result of {}, not fetched",
-            False,
-            f"`%workbench jobs {{detail}}` fetches it; or {FREE}",
-        ),
-        "ref": Reason("ref", "refs", "ref in {}", False, FREE),
-        "task": Reason("task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"),
-        "contained": Reason(
-            "inside another",
-            "inside others",
-            "inside {}",
-            False,
-            "let go of that one first: `%why {object}` says what keeps it",
-        ),
-        "escaped": Reason(
-            "pickled ref",
-            "pickled refs",
-            "ref pickled at {}",
-            False,
-            f"{FREE}, when nobody will load what was pickled",
-        ),
-        "view": Reason("arrays", "arrays", "arrays in {}", True, ""),
-    }
-)
+REASONS: Mapping[str, Reason] = {
+    "name": Reason("named", "named", "named `{}`", False, "`%free {detail}`"),
+    "user": Reason("pinned", "pinned", "pinned at {}", True, "`%unpin {name}`, `unpin({call})`"),
+    "job": Reason(
+        "result not fetched",
+        "results not fetched",
+        "result of {}, not fetched",
+        False,
+        f"`%workbench jobs {{detail}}` fetches it; or {FREE}",
+    ),
+    "ref": Reason("ref", "refs", "ref in {}", False, FREE),
+    "task": Reason("task", "tasks", "needed by {}", False, "wait for it, or `cancel` it"),
+    "contained": Reason(
+        "inside another",
+        "inside others",
+        "inside {}",
+        False,
+        "let go of that one first: `%why {object}` says what keeps it",
+    ),
+    "escaped": Reason(
+        "pickled ref",
+        "pickled refs",
+        "ref pickled at {}",
+        False,
+        f"{FREE}, when nobody will load what was pickled",
+    ),
+    "view": Reason("arrays", "arrays", "arrays in {}", True, ""),
+}
 """By `PinRecord.reason`, the simplest first."""
 
 

@@ -63,7 +63,7 @@ def lost_names(now: Snapshot) -> str:
 def _lost_with(now: Snapshot) -> Iterator[str]:
     """Yield texts on actors and background cells, which end with the session."""
     actors = [actor_text(actor) for actor in now.actors if actor.state != "dead"]
-    jobs = [facts.job_text(job) for job in facts.concerning(now.jobs)]
+    jobs = facts.job_texts(now.jobs)
     for ending, noun in ((actors, "actor"), (jobs, "background cell")):
         if ending:
             yield f"{count(len(ending), noun)}: {listed(ending, MOST_WORDS)}"
@@ -78,7 +78,6 @@ def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
 
 
 def left_text(lost: str) -> str:
-    """Word that a notebook has left its session."""
     return f"The session is over for this notebook.{_lost(lost)}"
 
 
@@ -111,7 +110,6 @@ def stays_text(session: str, differences: dict[str, tuple[str, str]], engine: st
 
 
 def cluster_text(options: Sequence[str]) -> str:
-    """Word that these options change nothing in a running cluster."""
     return (
         f"{joined(list(options))}: a cluster that runs already has its own, so this changes "
         "nothing. Set it where the cluster is started."
@@ -123,9 +121,8 @@ def offers_text(live: Mapping[str, str]) -> str:
 
     ``live``: by engine, the argument for `init`.
     """
-    offers = [
+    return "\n".join(
         f"This notebook is connected to {engine.capitalize()}: `%workbench start --engine "
         f"{engine}` runs cells there (in Python, `wb.init({what})`)."
         for engine, what in live.items()
-    ]
-    return "\n".join(offers)
+    )

@@ -218,7 +218,7 @@ def _found(snapshot: Snapshot) -> str:
     names = sorted(name for record in snapshot.objects for name in record.names)
     actors = sorted(facts.name_of(name) for actor in snapshot.actors for name in actor.names)
     found = [*names, *actors]
-    jobs = [facts.job_text(job) for job in facts.concerning(snapshot.jobs)]
+    jobs = facts.job_texts(snapshot.jobs)
     total = max(snapshot.names, len(names)) + len(actors)
     there = f" It has {listed(found, MOST_WORDS, total)}." if found else ""
     more = f" Background: {listed(jobs, MOST_WORDS)}; %workbench jobs shows more." if jobs else ""

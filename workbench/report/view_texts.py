@@ -68,7 +68,6 @@ REPEATED = "serialized {} ×: put it once"
 
 
 def without_internal(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without Workbench's own objects."""
     kept = tuple(record for record in snapshot.objects if not facts.is_internal(record))
     return replace(snapshot, objects=kept)
 
@@ -109,7 +108,6 @@ LATE = "what came later isn't in it: the session has been asked, and hasn't answ
 
 
 def by_size(snapshot: Snapshot) -> list[ObjectRecord]:
-    """Return its objects, the largest first."""
     return sorted(snapshot.objects, key=lambda record: -record.size)
 
 
@@ -192,11 +190,13 @@ def store_bar(snapshot: Snapshot) -> Bar:
 def machine_bar(snapshot: Snapshot) -> Bar:
     """Return the memory of the machine or container, by owner."""
     memory = snapshot.memory
-    workers = processes_memory(snapshot, True)
-    kernels = processes_memory(snapshot, False)
+    sizes = dict(memory.processes) if memory else {}
+    pids = {c.pid for c in snapshot.clients if c.role != "worker" and is_on_this_machine(c)}
+    workers = _sum((worker_memory(each, snapshot) for each in snapshot.workers), bool(sizes))
+    kernels = _sum(map(sizes.get, pids), bool(sizes))
     if memory is None:
         return Bar("Memory", UNKNOWN, (("workers", workers),) if workers else (), False)
-    label = facts.machine_name(snapshot).capitalize()
+    label = "This container" if memory.container else "This machine"
     used = memory.total - memory.available
     store = max(snapshot.granted or 0, snapshot.live or 0)
     parts = (
@@ -209,21 +209,9 @@ def machine_bar(snapshot: Snapshot) -> Bar:
     return Bar(label, f"{human_bytes(used)} of {human_bytes(memory.total)} in use", parts, True)
 
 
-def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
-    """Return the private memory of workers, or of the session's other processes, in bytes; None if
-    not measured."""
-    sizes = dict(snapshot.memory.processes) if snapshot.memory else {}
-    if workers:
-        known = [worker_memory(worker, snapshot) for worker in snapshot.workers]
-    else:
-        pids = {
-            client.pid
-            for client in snapshot.clients
-            if client.role != "worker" and is_on_this_machine(client)
-        }
-        known = [sizes.get(pid) for pid in pids]
-    found = [size for size in known if size is not None]
-    return sum(found) if found or sizes else None
+def _sum(sizes: Iterable[int | None], is_measured: bool) -> int | None:
+    found = [size for size in sizes if size is not None]
+    return sum(found) if found or is_measured else None
 
 
 def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:

@@ -39,10 +39,10 @@ class Why(Rich):
     unknown: tuple[str, ...] = ()  # what the engine can't tell
 
     def _text(self) -> str:
-        if not self.reasons:
-            return f"{self.what}: {self._nothing}"
+        known = " that is known here" if self.unknown else ""
+        head = ". Why it is here:" if self.reasons else f": nothing{known} keeps it."
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
-        return "\n".join([f"{self.what}. Why it is here:", *lines, *self._unknown("  ")])
+        return "\n".join([f"{self.what}{head}", *lines, *self._unknown("  ")])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
@@ -50,12 +50,6 @@ class Why(Rich):
         rows = tuple((reason.text, reason.action) for reason in self.reasons)
         table = Table(("why it is here", "to let go"), rows).html()
         return page(self.what, table, *self._unknown(""))
-
-    @property
-    def _nothing(self) -> str:
-        if not self.unknown:
-            return "nothing keeps it."
-        return "\n".join(["nothing that is known here keeps it.", *self._unknown("  ")])
 
     def _unknown(self, indent: str) -> list[str]:
         return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
@@ -159,7 +153,7 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
     free = reasons.let_go(pin, *asked[:2])
     if not pin.complete and not pin.seen:
         text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")
-        yield ReasonText(text, "; ".join(filter(None, (f"ask again; {_at(pin, processes)}", free))))
+        yield ReasonText(text, "; ".join(filter(None, (f"ask again; in {where}", free))))
     elif not pin.complete:
         more = " more" if pin.places else ""
         text = f"{where}:{more} not found among the first {human_count(pin.seen)} objects"
@@ -205,16 +199,14 @@ def _keeper(place: Place) -> str:
     return f"{path}{many}"
 
 
-_ENDING = {"runs": "function", "cell": "cell", "thread": "thread"}
-
-
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
     here = processes.is_here(pin.client)
     free = reasons.let_go(pin, asked.name, asked.ref)  # '' if arrays keep the bytes in any case
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
         case "runs" | "cell" | "thread":
-            return f"it ends with that {_ENDING[place.keeper]}{other}"
+            what = "function" if place.keeper == "runs" else place.keeper
+            return f"it ends with that {what}{other}"
         case "own":
             return f"ask again in another cell{other}"
         case "outside":
@@ -232,13 +224,8 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         if worker.host:  # its pid is another machine's, or the cluster manages it
             return f"end {name}, process {worker.pid} on {worker.host}{other}"
         return f"`{_code_to_end(worker)}` ends {name}, and another takes its place{other}"
-    return f"{_at(pin, processes)}: `{place.cut}`{other}"
+    return f"in {processes.name(pin.client)}: `{place.cut}`{other}"
 
 
 def _code_to_end(worker: WorkerRecord) -> str:
     return f"import os; os.kill({worker.pid}, 15)"
-
-
-def _at(pin: PinRecord, processes: Processes) -> str:
-    """Word where a person types what must be done in another process."""
-    return f"in {processes.name(pin.client)}"

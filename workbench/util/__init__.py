@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api.actor_control import list_named_actors
-    from workbench.api.serializers import (
-        deregister_serializer,
-        inspect_serializability,
-        register_serializer,
-    )
-    from workbench.util.actor_pool import ActorPool
-    from workbench.util.queue import Queue
+    from workbench.api.actor_control import list_named_actors as list_named_actors
+    from workbench.api.serializers import deregister_serializer as deregister_serializer
+    from workbench.api.serializers import inspect_serializability as inspect_serializability
+    from workbench.api.serializers import register_serializer as register_serializer
+    from workbench.util.actor_pool import ActorPool as ActorPool
+    from workbench.util.queue import Queue as Queue
 
 _HOME = {
     "ActorPool": "util.actor_pool",
@@ -26,14 +24,7 @@ _HOME = {
     "register_serializer": "api.serializers",
 }
 
-__all__ = [
-    "ActorPool",
-    "Queue",
-    "deregister_serializer",
-    "inspect_serializability",
-    "list_named_actors",
-    "register_serializer",
-]
+__all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> Any:

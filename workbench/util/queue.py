@@ -54,9 +54,6 @@ class Queue:
             raise ActorDiedError("This queue was shut down, and its items are gone.")
         return self.actor
 
-    def __len__(self) -> int:
-        return self.qsize()
-
     def qsize(self) -> int:
         """Return the number of items in it.
 
@@ -67,7 +64,7 @@ class Queue:
         size: int = api.get(self._items.qsize.remote())
         return size
 
-    size = qsize
+    size = __len__ = qsize
 
     def empty(self) -> bool:
         """True if there is no item in it.
@@ -76,8 +73,7 @@ class Queue:
         -------
         bool
         """
-        empty: bool = api.get(self._items.empty.remote())
-        return empty
+        return self.qsize() == 0
 
     def full(self) -> bool:
         """True if the next `put` would wait.
@@ -86,8 +82,7 @@ class Queue:
         -------
         bool
         """
-        full: bool = api.get(self._items.full.remote())
-        return full
+        return 0 < self.maxsize <= self.qsize()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put an item at the end; wait for room.
@@ -321,12 +316,6 @@ class _Items:
 
     async def qsize(self) -> int:
         return self._queue.qsize()
-
-    async def empty(self) -> bool:
-        return self._queue.empty()
-
-    async def full(self) -> bool:
-        return self._queue.full()
 
     async def leave(self) -> None:
         exit_actor()

@@ -88,10 +88,8 @@ def _cost(engine: Engine, id: int, request: Request) -> PageAnswer:
 def _tree(cost: Cost) -> Tree:
     return Tree(
         cost.label,
-        cost.path,
         cost.type,
         cost.inband + cost.outband,
-        cost.inband,
         cost.seconds,
         cost.share,
         [_tree(child) for child in cost.children],

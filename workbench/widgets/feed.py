@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from IPython.core.getipython import get_ipython
 from msgspec import to_builtins
@@ -29,7 +29,7 @@ from workbench.report.facts import Place
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import MOST, Mirror
-from workbench.widgets.page_model import Message
+from workbench.widgets.page_model import Message, PageModel
 
 SHARE = 30
 """After an update that took one second, this many seconds pass without one."""
@@ -64,12 +64,6 @@ BINS = 128
 """Parts of a segment for showing where objects without a row are."""
 
 
-class Audience(Protocol):
-    def send_message(self, message: Message) -> None:
-        """Send this to all pages that show the view."""
-        ...
-
-
 class Feed:
     """See the module. ``held``: by object, the variables of this process that have it.
 
@@ -81,7 +75,7 @@ class Feed:
         self.timing = timing
         self._most = most
         self._lock = threading.RLock()  # guards all below
-        self._audience: dict[tuple[Audience, str], float] = {}  # view and page → last heard
+        self._audience: dict[tuple[PageModel, str], float] = {}  # view and page → last heard
         self._mirror = Mirror(most)
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
@@ -113,7 +107,7 @@ class Feed:
     # -- in any thread -----------------------------------------------------------------------------
 
     def world(self) -> Message:
-        """Return the present state: a `page.World`."""
+        """Return the present state, as a page gets it: see `report.page`."""
         with self._lock:
             known = self._session or {"session": self.engine.session}
             return {
@@ -184,7 +178,7 @@ class Feed:
         with contextlib.suppress(WorkbenchError):  # the session ended, or doesn't answer
             self.engine.ask(CaughtUp())
 
-    def set_shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
+    def set_shown(self, view: PageModel, on: bool, page: str = "", seq: int = -1) -> bool:
         """Note that a page shows this view, and knows all up to difference ``seq``; or no longer.
 
         Returns whether the page showed it before.
@@ -354,7 +348,7 @@ class Feed:
             self._timeline.popleft()
 
     def _difference(self) -> Message:
-        """Return the changes since the last call: a `page.Diff` without number and time."""
+        """Return the changes since the last call: a difference without number and time."""
         now = self._mirror.session
         if now is None:
             return {}

@@ -16,7 +16,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.report import facts, reasons
+from workbench.report import facts, reasons, view_texts
 from workbench.report.processes import Processes, actor_name, owners_of
 
 ACTOR = 4
@@ -136,7 +136,7 @@ def test_who_uses_a_session() -> None:
 def test_who_has_less_memory_is_named() -> None:
     memory = MemoryRecord(16_000 * MB, 8_000 * MB)
     now = msgspec.structs.replace(usual(), memory=memory)
-    assert facts.machine_name(now) == "this machine"
+    assert view_texts.machine_bar(now).label == "This machine"
     now = now.replace(memory=msgspec.structs.replace(memory, container=True))
-    assert facts.machine_name(now) == "this container"
-    assert facts.machine_name(now.replace(memory=None)) == "this machine"
+    assert view_texts.machine_bar(now).label == "This container"
+    assert view_texts.machine_bar(now.replace(memory=None)).label == "Memory"
