@@ -145,13 +145,13 @@ def _say_where(wanted: str, directory: str, why: str, cell: str) -> None:
 
 def _note_lost(error: Exception, mutations: Mutations | None, made: list[Made]) -> None:
     """Note on a cell's error what it did before, which the notebook doesn't get."""
-    bound = mutations.bound if mutations is not None else ()
+    bound = (*mutations.bound, *mutations.gone) if mutations is not None else ()
     names = mutations.names if mutations is not None else ()
     settings = [name for each in made for name in (*each.names, *each.kept)]
     lost = joined([*dict.fromkeys((*names, *bound, *settings))])
     if not lost:
         return
-    what = "changed or assigned" if bound else "changed"
+    what = "changed, assigned or deleted" if bound else "changed"
     error_notes.add(
         error,
         f"Before that the cell {what} {lost} on the worker. A cell that fails changes nothing in "

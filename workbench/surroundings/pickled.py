@@ -46,8 +46,8 @@ def opened(data: bytes) -> Any:
 def _pickled(value: Mapping[str, Mapping[Any, Any]]) -> bytes:
     for each in value.get(MODULES, {}).values():
         size = Estimator({}).estimate(each)
-        if size.bytes > LARGEST or size.at_least:
-            raise pickle.PicklingError(f"it has {human_bytes(size.bytes)}")
+        if size.bytes > LARGEST or (size.at_least and size.can_be_pickled):
+            raise pickle.PicklingError(f"it has more than {human_bytes(LARGEST)}")
     with io.BytesIO() as buffer:
         Pickler(buffer, _REDUCERS, _in_band).dump(value)
         return buffer.getvalue()

@@ -109,7 +109,7 @@ class Part:
         if live is None:
             return None
         items = list(dict.items(live))  # at once: other threads may add some
-        return {k: _copied(v) if type(v) in _COPIED else v for k, v in items}
+        return {k: copied(v) if type(v) in _COPIED else v for k, v in items}
 
     def differing(self, saved: State) -> tuple[State, list[Any]]:
         """Return the current values, and the keys of those that differ from the saved ones."""
@@ -133,7 +133,7 @@ class Part:
             if key in but:
                 continue
             with suppress(Exception):  # can't be restored: a directory that is gone
-                self.put(live, key, _copied(saved.get(key, GONE)))
+                self.put(live, key, copied(saved.get(key, GONE)))
 
     def add(self, changed: Changed) -> list[Any]:
         """Change the current values as others were changed. Return the keys of those whose module
@@ -201,7 +201,7 @@ def merged(value: Any, before: Any, after: Any) -> Any:
     if type(value) is type(before) is type(after) is dict:
         return value | {key: after[key] for key in differing(before, after) if key in after}
     if not (type(value) is type(before) is type(after) is list):
-        return _copied(after)
+        return copied(after)
     first = next((n for n, item in enumerate(after) if item in before), len(after))
     new = [item for item in after if item not in before and item not in value]
     leading = [item for item in after[:first] if item in new]
@@ -215,8 +215,8 @@ CONTAINERS = (tuple, list, dict, set, deque, defaultdict, Counter, OrderedDict)
 _COPIED = frozenset(CONTAINERS)
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Return a copy of a container, as the original may change."""
     if type(value) is tuple:
-        return tuple(map(_copied, value))
+        return tuple(map(copied, value))
     return copy.copy(value) if type(value) in CONTAINERS else value

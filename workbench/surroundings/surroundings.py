@@ -27,6 +27,7 @@ from workbench.surroundings.settings import (
     NotLoadedError,
     Part,
     State,
+    copied,
     differing,
     is_equal,
     merged,
@@ -110,9 +111,8 @@ class Surroundings:
                     continue
                 live, keys = part.differing(saved)
                 if keys:
-                    live = part.look() or {}
                     changes[part.name] = {
-                        key: (saved.get(key, GONE), live.get(key, GONE)) for key in keys
+                        key: (saved.get(key, GONE), copied(live.get(key, GONE))) for key in keys
                     }
         return changes
 

@@ -181,6 +181,7 @@ def test_what_is_set_in_modules_is_told_once(own: Any) -> None:
     assert sent.newly_set() == ["own_module.items", "own_module.level"]
     assert sent.newly_set() == []
     assert sent.of_modules()[id(own.items)] == "own_module.items"
+    assert _sent(sent)[MODULES] == {"own_module.items": [1], "own_module.level": 2}
     sent.close()
 
 
