@@ -235,38 +235,6 @@ def test_every_magic_tells_what_it_takes(session: Kernel) -> None:
 # -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
 
 
-def test_the_list_says_which_tasks_were_stopped_and_which_failed(session: Kernel) -> None:
-    session.ok("import time\nslow, fails = wb.remote(time.sleep), wb.remote(lambda: 1 / 0)")
-    session.ok("stopped, failed = slow.remote(1000), fails.remote()\nwb.cancel(stopped)")
-    session.ok("waited = wb.wait([stopped, failed], num_returns=2); del waited")
-    listed = session.ok("%objects").results()[0]
-    assert re.search(r"^stopped +a stopped task's result ", listed, re.M)
-    assert re.search(r"^failed +a task's error ", listed, re.M)
-
-
-def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
-    session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put small")
-    session.ok("ref = %put train\n%get train --as view\nparts = [view[3:]]")
-    listed = session.ok("%objects --sort name train*").results()[0]
-    assert re.search(r"^train +ndarray .* 8 MB +in shared memory +named, ref", listed, re.M)
-    assert "small" not in listed
-    session.ok("wb.put(1, name='with spaces');")
-    assert "with spaces" in session.ok("%objects 'with s*'").results()[0]
-    why = session.ok("%why --deep train").results()[0]
-    for line in ("named `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
-        assert line in why
-    assert "`train`, the stored object itself" in why
-    assert "configurables" not in why
-    session.ok("%pin train")
-    assert "pinned at Cell In[" in session.ok("%why ref").results()[0]
-    session.ok("%unpin ref")
-    session.ok("%free train small")
-    assert "freed, still shown" in session.ok("%objects").results()[0]
-    session.ok("del view, parts, ref, train")
-    session.ok("%reset -f out")
-    assert "train" not in session.ok("%objects").results()[0]
-
-
 def test_an_output_is_a_reason_too(session: Kernel) -> None:
     session.ok("import numpy as np\nimport workbench as wb\nref = wb.put(np.ones(10**6), name='x')")
     cell = session.ok("wb.get(ref)")

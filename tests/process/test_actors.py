@@ -57,17 +57,6 @@ def counter() -> Any:
 # -- calls -----------------------------------------------------------------------------------------
 
 
-def test_arguments_results_and_errors_of_calls(session: Engine) -> None:
-    """Order and state are told of every engine by `tests/contract/engine/test_actors.py`."""
-    actor = counter().remote(10, step=2)
-    assert wb.get(actor.add.remote(k=wb.put(7))) == 17  # a ref among the arguments is resolved
-    assert wb.get(actor.two.options(num_returns=2).remote()) == [17, -17]
-    with pytest.raises(LookupError, match="no such thing") as caught:
-        wb.get(actor.fail.remote("no such thing"))
-    assert caught.value.task == "Counter.fail"
-    assert wb.get(actor.add.remote()) == 19  # an error ends a call, not the actor
-
-
 WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda C: C(), TypeError, "`Counter.remote"),
     (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engine.base import Engine
@@ -104,19 +103,6 @@ def test_exceptions_are_retried_if_they_are_named(session: Engine, tmp_path: Pat
 
 
 # -- num_cpus -------------------------------------------------------------------------------------
-
-
-def test_more_light_tasks_run_than_there_are_processors(session: Engine, gate: Gate) -> None:
-    light = wb.remote(num_cpus=0.25)(gate.stop)
-    refs = [light.remote() for _ in range(9)]
-    visitors = [gate.next() for _ in range(8)]  # two processors
-    assert len({visitor.pid for visitor in visitors}) == 8
-    assert session.snapshot().queued == 1
-    for visitor in visitors:
-        visitor.let_on()
-    gate.next().let_on()
-    assert wb.get(refs) == ["go"] * 9
-    assert eventually(lambda: len(session.snapshot().workers) == 2)  # the others went home
 
 
 def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
