@@ -11,7 +11,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from joblib import Parallel, delayed, parallel_config
 
@@ -23,7 +22,7 @@ from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
 from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend
-from workbench.interop.shared_arguments import LARGE, size_of
+from workbench.interop.shared_arguments import LARGE
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +71,6 @@ def test_it_runs_on_the_pool(session: Engine) -> None:
     assert joblib.effective_n_jobs() == 2
     assert joblib.effective_n_jobs(99) == 2
     assert joblib.effective_n_jobs(-2) == 1
-    with pytest.raises(ValueError, match="n_jobs"):
-        Parallel(n_jobs=0)(delayed(square)(n) for n in range(2))
 
 
 def test_a_generator_that_is_closed_stops_its_own_calls(session: Engine, gate: Gate) -> None:
@@ -173,17 +170,6 @@ def test_a_limit_of_threads() -> None:
 
 
 # -- large arguments -------------------------------------------------------------------------------
-
-
-def test_a_large_argument_is_stored_once(session: Engine) -> None:
-    value = pd.DataFrame({"a": np.ones(2 * 10**5)})
-    assert size_of(value) > LARGE
-    for _ in range(2):
-        expected = [2e5 + n for n in range(20)]
-        assert Parallel()(delayed(total)(value, n) for n in range(20)) == expected
-        assert len(large(session)) == 1
-    del value
-    assert eventually(lambda: not large(session))
 
 
 def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> None:
