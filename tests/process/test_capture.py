@@ -28,7 +28,9 @@ IPYTHONS_OWN = {"In": ["a cell"]}
 def notebook(**variables: Any) -> Notebook:
     """With these variables."""
     shell = SimpleNamespace(user_ns=variables, user_ns_hidden=IPYTHONS_OWN, kernel=None)
-    return Notebook(shell)
+    made = Notebook(shell)
+    made.settings.close()  # or each watches all imports of the tests to come, through the others
+    return made
 
 
 def reads(*names: str) -> CellNames:

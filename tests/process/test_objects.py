@@ -171,9 +171,6 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
     assert wb.wait([]) == ([], [])
 
 
-# -- how long objects live ------------------------------------------------------------------------
-
-
 # -- refs that lead nowhere -----------------------------------------------------------------------
 
 

@@ -245,21 +245,6 @@ def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str)
     assert not type(sys.excepthook).__module__.startswith("workbench")
 
 
-# -- functions and classes of a notebook -----------------------------------------------------------
-
-
-def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> None:
-    def define(version: int) -> Any:
-        cell: dict[str, Any] = {"__name__": "__main__"}
-        exec(f"class Model:\n    version = {version}", cell)
-        return cell["Model"]()
-
-    models = [define(1), define(2), define(3)]
-    version_of = wb.remote(lambda model: model.version)
-    assert [wb.get(version_of.remote(model)) for model in models] == [1, 2, 3]
-    assert [type(wb.get(wb.put(model))) for model in models] == [type(model) for model in models]
-
-
 # -- costs -----------------------------------------------------------------------------------------
 
 
