@@ -33,8 +33,6 @@ def test_how_things_are_shown(one: Kernel) -> None:
         one.ok("%%remote -w\n%time 1\nlen?\ndisplay(get_ipython())\n__IPYTHON__")
 
 
-# -- random numbers -------------------------------------------------------------------------------
-
 DRAW = "import random, numpy as np\ndrawn = random.random(), np.random.rand()"
 
 

@@ -64,9 +64,6 @@ def tagged(path: Path, tag: str) -> dict[str, str]:
     return {cell.id: cell.source for cell in cells if tag in cell.metadata.get("tags", ())}
 
 
-# -- how a notebook is made ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_each_exercise_has_its_cells_and_its_answers(edition: str) -> None:
     module, path = EDITIONS[edition]
@@ -111,8 +108,6 @@ def slug(line: str) -> str:
     """How a heading is linked to, as on GitHub and in our docs."""
     return re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-")
 
-
-# -- translations ------------------------------------------------------------------------------
 
 TRANSLATED = [edition for edition, (_, path) in EDITIONS.items() if "." in path.stem]
 SAYS = {"say", "right", "almost", "wrong", "untouched"}
@@ -171,9 +166,6 @@ def _untold(source: str) -> str:
     source = re.sub(r'why=("[^"\n]*"\s*)+', "why", re.sub(r'"""[^"]*"""', "", source))
     source = re.sub(r"(?m)(^|  )# .*$", "#", source)
     return re.sub(r"from workbench\.course(\.\w+)? import", "from workbench.course import", source)
-
-
-# -- as answered -----------------------------------------------------------------------------------
 
 
 def said(cell: Cell) -> str:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tests.kernel.conftest import Kernel
 
-# -- load, status, stop, unload ------------------------------------------------------------------
-
 
 def test_start_takes_options_and_status_shows_them(fresh: Kernel) -> None:
     assert "No session is running" in fresh.ok("%workbench").text()
@@ -67,9 +65,6 @@ def test_unload_leaves_nothing_behind(fresh: Kernel) -> None:
     assert fresh.value("hasattr(get_ipython(), 'workbench')") == "False"
 
 
-# -- %put and %get -------------------------------------------------------------------------------
-
-
 def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Kernel) -> None:
     line = session.ok("import numpy as np\nx = np.ones((1000, 500))\n%put x").text()
     assert re.fullmatch(
@@ -105,9 +100,6 @@ def test_get_brings_a_view_a_copy_or_one_on_write(session: Kernel) -> None:
     session.ok("%get x --cow --as c\nc[0] = 8")
     assert session.value("(int(c[0]), int(y[0]), int(c.sum() - y.sum()))") == "(8, 0, 8)"
     assert "Give one of them" in session.run("%get x --cow --copy").failure
-
-
-# -- %%remote ------------------------------------------------------------------------------------
 
 
 def test_rich_display_and_figures(session: Kernel) -> None:
@@ -152,8 +144,6 @@ def test_headless_a_cell_waits_for_and_fails_with_its_background_work(session: K
     assert session.run("1 + 1", headless=True).error is None
     assert session.run("%%remote\nraise KeyError('lost')").error is None  # with a person it goes on
 
-
-# -- what people type wrong ------------------------------------------------------------------------
 
 BAD = [
     ("%put", "MagicError", "%put x"),
@@ -222,9 +212,6 @@ def test_every_magic_tells_what_it_takes(session: Kernel) -> None:
         said = session.ok(line).text()
         assert said.startswith("Usage: %%remote [-w]")
         assert "Run the cell on a worker" in said
-
-
-# -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
 
 
 def test_an_object_goes_to_disk_and_the_status_says_so(fresh: Kernel, tmp_path: Path) -> None:

@@ -54,9 +54,6 @@ def counter() -> Any:
     return Counter
 
 
-# -- calls -----------------------------------------------------------------------------------------
-
-
 WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda C: C(), TypeError, "`Counter.remote"),
     (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
@@ -92,9 +89,6 @@ class Shape:
 
     def _repr_html_(self) -> str:
         return "an instance's, not the class's"
-
-
-# -- names, and the end ----------------------------------------------------------------------------
 
 
 def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: Engine) -> None:
@@ -134,9 +128,6 @@ def test_an_actor_that_cannot_be_made(session: Engine) -> None:
                 wb.get(actor.work.remote())
     with pytest.raises(SerializationError, match="how can't be serialized"):
         Impossible.remote(threading.Lock())
-
-
-# -- cancelling ------------------------------------------------------------------------------------
 
 
 def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -> None:

@@ -51,9 +51,6 @@ def large(session: Engine) -> list[Any]:
     return [o for o in objects if o.size > LARGE and o.state == "ready"]
 
 
-# -- the contract ----------------------------------------------------------------------------------
-
-
 def test_results_are_in_order() -> None:
     for n_jobs, options in (
         (1, {}),
@@ -169,9 +166,6 @@ def test_a_limit_of_threads() -> None:
         assert Parallel()(delayed(threads)() for _ in range(3)) == [{1}] * 3
 
 
-# -- large arguments -------------------------------------------------------------------------------
-
-
 def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> None:
     found = np.memmap(tmp_path / "found", mode="w+", shape=(4, 10**5))
 
@@ -182,9 +176,6 @@ def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> N
     assert found.sum(axis=1).tolist() == [10**5, 2 * 10**5, 3 * 10**5, 4 * 10**5]
     assert not large(session)
     assert Parallel()(delayed(total)(found[1:], 0) for _ in range(2)) == [9e5, 9e5]
-
-
-# -- where it is known -----------------------------------------------------------------------------
 
 
 def test_without_workers_it_says_that_it_runs_here(script: Scripts) -> None:

@@ -171,9 +171,6 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
     assert wb.wait([]) == ([], [])
 
 
-# -- refs that lead nowhere -----------------------------------------------------------------------
-
-
 def test_a_ref_to_what_is_gone(session: Engine) -> None:
     ref = wb.put(1)
     gone = ref.id
@@ -229,9 +226,6 @@ def test_a_ref_of_another_session(runtime: str) -> None:
         ref.future()
     assert wb.get(wb.put("goes on")) == "goes on"
     wb.shutdown()
-
-
-# -- names ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -180,9 +180,6 @@ def test_a_stream_stays_where_it_is(session: Engine) -> None:
     assert len(list(stream)) == 3
 
 
-# -- actors ---------------------------------------------------------------------------------------
-
-
 def test_async_methods_yield_side_by_side(session: Engine) -> None:
     @wb.remote
     class Maker:
@@ -211,9 +208,6 @@ def test_async_methods_yield_side_by_side(session: Engine) -> None:
     assert wb.get(next(endless)) == 0
     del endless
     assert eventually(lambda: wb.get(actor.endings.remote()) == 4)
-
-
-# -- asyncio --------------------------------------------------------------------------------------
 
 
 def test_a_cancelled_reader_loses_no_item(session: Engine, gate: Gate) -> None:

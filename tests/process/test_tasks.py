@@ -262,9 +262,6 @@ def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:
     assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
 
 
-# -- definitions ----------------------------------------------------------------------------------
-
-
 def a_function(number: int) -> None:
     @wb.remote
     def anew(n: int) -> Any:
