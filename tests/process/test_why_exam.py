@@ -24,11 +24,7 @@ def test_the_exam_is_passed() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, str(EXAM)],
-        env=env,
-        cwd=EXAM.parents[2],
-        capture_output=True,
-        text=True,
+        [*command, str(EXAM)], env=env, cwd=EXAM.parents[2], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-1000:]
     assert " passed" in done.stdout

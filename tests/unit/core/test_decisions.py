@@ -10,13 +10,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.loop_events import Left, WorkerExited
-from workbench.core.pool import (
-    KILLS,
-    MOST_STARTUP_FAILURES,
-    PAUSES,
-    RETRY_SECONDS,
-    SPARE_SECONDS,
-)
+from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, PAUSES, RETRY_SECONDS, SPARE_SECONDS
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.tasks import ONE
