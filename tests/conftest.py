@@ -150,9 +150,6 @@ def _run_alone(item: pytest.Item) -> None:
         pytest.fail(run.stdout, pytrace=False)
 
 
-# -- with several processes: pytest -n -------------------------------------------------------------
-
-
 class ByFile(LoadScopeScheduling):
     """A file's tests share a process and its fixtures; those of a notebook, which is run once for
     them. Two processes have a browser: one for the views, which take most of the time, and one for

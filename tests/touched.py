@@ -85,10 +85,7 @@ WHOLE = {
     "plots": ["unit/widgets/test_plots.py"],
     "ray_api": ["process/test_ray_options.py", "process/test_ray_table.py"],
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_libraries.py"],
-    "serialization": [
-        "process/test_serialization.py",
-        "process/test_custom_serializers.py",
-    ],
+    "serialization": ["process/test_serialization.py", "process/test_custom_serializers.py"],
     "serialization/mutations": ["kernel/test_twins.py", "kernel/test_write_back.py"],
     "serialization/packing": ["kernel/test_twins.py"],
     "serialization/shared_memory": ["kernel/test_twins.py"],

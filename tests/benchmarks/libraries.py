@@ -57,9 +57,6 @@ def whole_sum(x: Any, n: int) -> float:
     return float(x.sum()) + n
 
 
-# -- what it takes ---------------------------------------------------------------------------------
-
-
 def processor() -> dict[int, float]:
     """Seconds of a processor that each process below this one has used."""
     this = psutil.Process()
@@ -79,9 +76,6 @@ def measure(call: Callable[[], object]) -> Taken:
     own = time.process_time() - own
     below = sum(used - before.get(pid, 0.0) for pid, used in processor().items())
     return Taken(seconds, own + below)
-
-
-# -- what is done ----------------------------------------------------------------------------------
 
 
 def grid() -> object:

@@ -61,9 +61,7 @@ ANSWERS = Answers(
             almost(THUMBNAIL.format("lambda: None"), "no picture"),
             almost(THUMBNAIL.format("None"), "no picture"),
         ],
-        "pickled_let_go": [
-            Wrong("import gc; gc.collect()", "ref pickled at Cell In"),
-        ],
+        "pickled_let_go": [Wrong("import gc; gc.collect()", "ref pickled at Cell In")],
         "traceback_let_go": [
             Wrong("import gc; gc.collect()", r"`pictures` in brightest\(\), kept by"),
             almost("gc.disable()\n1 / 0", "refers only to itself"),

@@ -28,13 +28,7 @@ ANSWERS = Answers(
             almost("inks = [(1, 0.5), *inks[:0], *[(1, 0.5)] * 9]", "session's workers"),
             almost("inks = [(1, 0.5)] * 6 + [(os.getpid(), 0.5)] * 4", "4 of 10"),
         ],
-        "given_back": [
-            Wrong("%free y", "named"),
-            almost("%free X", "arrays"),
-        ],
+        "given_back": [Wrong("%free y", "named"), almost("%free X", "arrays")],
     },
-    right={
-        "on_the_pool": INK.format("workbench import Executor", 10),
-        "given_back": "del X",
-    },
+    right={"on_the_pool": INK.format("workbench import Executor", 10), "given_back": "del X"},
 )

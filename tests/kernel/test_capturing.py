@@ -55,20 +55,6 @@ def test_what_runs_for_long_or_by_several_is_captured_too(session: Kernel, gate:
     ]  # fmt: skip
 
 
-def test_tasks_that_a_cell_waits_for_print_where_it_does(session: Kernel) -> None:
-    session.ok("say = wb.remote(lambda word: print(word))")
-    cell = session.ok(
-        "import io, contextlib\nfrom IPython.utils.capture import capture_output\n"
-        "with contextlib.redirect_stdout(io.StringIO()) as file: wb.get(say.remote('one'))\n"
-        "with capture_output() as kept: wb.get(say.remote('two'))\n"
-        "wb.get(say.remote('three'))"
-    )
-    # Of several workers, a line begins with whose it is.
-    assert [line.split()[-1] for line in cell.text().splitlines()] == ["three"]
-    said = "[file.getvalue().split()[-1], kept.stdout.split()[-1]]"
-    assert session.value(said) == "['one', 'two']"
-
-
 def test_another_cells_output_is_not_captured(session: Kernel, gate: Gate) -> None:
     background = session.ok(f"%%remote --quiet\n{gate.wait}\nprint('mine')")
     gate.open()

@@ -19,12 +19,6 @@ def one(kernel: Kernel) -> Iterator[Kernel]:
     kernel.ok("%workbench stop\n%reset -f")
 
 
-def test_figures_that_a_task_leaves_open_are_no_cells(one: Kernel) -> None:
-    one.ok("@wb.remote\ndef draw():\n    import matplotlib.pyplot as plt\n    plt.plot([1])")
-    one.ok("wb.get(draw.remote())")
-    assert one.ok("%%remote -w\nimport matplotlib.pyplot\n1").results("image/png") == []
-
-
 def test_how_things_are_shown(one: Kernel) -> None:
     """`tests/process/test_clean_workers.py` has what is set of libraries."""
     shows = "%%remote -w\ndisplay(0.123456, {1})"
@@ -38,8 +32,6 @@ def test_how_things_are_shown(one: Kernel) -> None:
     for _ in range(3):  # what IPython gives a cell is there in the next one
         one.ok("%%remote -w\n%time 1\nlen?\ndisplay(get_ipython())\n__IPYTHON__")
 
-
-# -- random numbers -------------------------------------------------------------------------------
 
 DRAW = "import random, numpy as np\ndrawn = random.random(), np.random.rand()"
 

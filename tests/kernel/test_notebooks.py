@@ -97,9 +97,6 @@ def text_of(cell: notebooks.Node) -> str:
     return re.sub(r"\n+", "\n", re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(parts)))
 
 
-# -- as committed ----------------------------------------------------------------------------------
-
-
 def test_views_are_committed_as_pages_without_a_kernel_show_them() -> None:
     code = [cell for cell in notebooks.read(SEEN).cells if cell.cell_type == "code"]
     shows = [cell for cell in code if re.search(r"wb\.widgets\.|dashboard", cell.source)]
@@ -144,9 +141,6 @@ def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Pat
     assert len(text) < 700_000
 
 
-# -- Binder's limits -------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def one_processor() -> Iterator[None]:
     """What this thread starts inside has one processor."""
@@ -157,8 +151,6 @@ def one_processor() -> Iterator[None]:
     finally:
         os.sched_setaffinity(0, allowed)
 
-
-# -- as run ----------------------------------------------------------------------------------------
 
 SHOWN = {
     FIRST: {

@@ -102,9 +102,6 @@ def test_other_errors_are_left_alone(session: Kernel, made: Cell) -> None:
     assert said.strip().endswith("An ObjectRef, or a name, was expected, not int.")
 
 
-# -- names that stayed ----------------------------------------------------------------------------
-
-
 def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
     """One that isn't waited for: until it is asked for them."""
     cell = session.ok(

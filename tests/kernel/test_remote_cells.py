@@ -85,9 +85,6 @@ def test_what_needs_a_person_says_so(session: Kernel) -> None:
         assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
 
 
-# -- nothing of a cell stays ----------------------------------------------------------------------
-
-
 HOLD = """\
 import sys, weakref
 class Big: pass
@@ -224,9 +221,6 @@ def test_a_module_that_the_notebook_finds(session: Kernel, tmp_path: Path) -> No
     cell = session.run("wb.get(load.remote())")
     assert f"The notebook finds 'only_in_the_notebook' at {tmp_path}" in cell.failure
     session.ok("sys.path.pop()")
-
-
-# -- where it runs --------------------------------------------------------------------------------
 
 
 def test_a_remote_cell_is_where_the_notebook_is(session: Kernel, tmp_path: Path) -> None:

@@ -29,9 +29,6 @@ def test_other_errors_and_other_handlers_are_left_alone(session: Kernel) -> None
     session.ok("get_ipython().set_custom_exc((), None)\n%load_ext workbench")
 
 
-# -- what can't be serialized ----------------------------------------------------------------------
-
-
 def test_inspect_leads_to_what_fails(session: Kernel) -> None:
     session.ok("import threading\nlock = threading.Lock()\nclass Model: pass\nmodel = Model()")
     session.ok("model.parts = [1, 2, lock]\ndef test(): print(lock)")

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import Gates, Kernel, Opens
-from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
 Ends = Callable[[Kernel], None]
@@ -218,30 +217,6 @@ def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
     assert (told["sign"], told["text"].split(" in ")[0]) == ("✓", "training · done")
     told = asks(kernel, **asked | {"job": "other.1/7"})
     assert told["text"] == "training · of another session, so how it ended isn't known here"
-
-
-def test_two_notebooks_on_one_session(notebook: Opens, fresh: Kernel, gate: Gate) -> None:
-    """What cells show and make is for both. Options that it can't take any more are said."""
-    first, second = notebook("one.ipynb"), fresh
-    first.ok("%load_ext workbench\n%workbench start --session lab")
-    line = second.ok("%workbench start --session lab --workers 1").text()
-    assert "joined session lab: 2 workers" in line
-    assert "workers stays 2, not 1. `workbench stop lab`" in line
-    cell = first.ok(
-        "%%remote\nimport workbench as wb\nwb.put([7], name='result')\nprint('before')\n"
-        f"{gate.wait}\nprint('after')\nnumber = 6"
-    )
-    first.until(cell.text)
-    second.ok("%get result")
-    assert second.value("result") == "[7]"
-    looks_on = second.ok(f"%workbench jobs cell {cell.number}")
-    gate.open()
-    second.until(lambda: looks_on.text() == "before\nafter\n")
-    first.until(lambda: cell.text() == "before\nafter\n")  # it isn't taken away from the first
-    second.ok("%get number")
-    assert second.value("number") == "6"
-    assert "one.ipynb and a notebook; kept" in first.ok("%workbench").text()
-    second.ok("%free result")
 
 
 NONE = "No background cells. %%remote starts one."

@@ -9,8 +9,6 @@ import pytest
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 
-# -- %put ----------------------------------------------------------------------------------------
-
 
 def test_several_variables_at_once(session: Kernel) -> None:
     session.ok("a, b, c = [1], 'two', 3.0")
@@ -98,8 +96,6 @@ def test_replace_of_a_table_and_of_what_has_nothing_to_share(session: Kernel) ->
     assert "`t` stays as it is" in session.ok("%put --replace t").text()
     assert session.value("id(t)") == before
 
-
-# -- %get ----------------------------------------------------------------------------------------
 
 SLOW_TASK = """
 @wb.remote

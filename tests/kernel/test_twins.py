@@ -23,8 +23,7 @@ def twins(runtime_dir: str) -> Iterator[Twins]:
 
 
 @pytest.mark.parametrize(
-    "seeds",
-    [range(25), pytest.param(range(25, 200), marks=pytest.mark.extended)],
+    "seeds", [range(10), pytest.param(range(10, 200), marks=pytest.mark.extended)]
 )
 def test_they_show_the_same_and_leave_the_same_notebook(twins: Twins, seeds: range) -> None:
     """Or the cell says what differs; nor does it say so where nothing does."""

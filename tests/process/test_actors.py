@@ -54,20 +54,6 @@ def counter() -> Any:
     return Counter
 
 
-# -- calls -----------------------------------------------------------------------------------------
-
-
-def test_arguments_results_and_errors_of_calls(session: Engine) -> None:
-    """Order and state are told of every engine by `tests/contract/engine/test_actors.py`."""
-    actor = counter().remote(10, step=2)
-    assert wb.get(actor.add.remote(k=wb.put(7))) == 17  # a ref among the arguments is resolved
-    assert wb.get(actor.two.options(num_returns=2).remote()) == [17, -17]
-    with pytest.raises(LookupError, match="no such thing") as caught:
-        wb.get(actor.fail.remote("no such thing"))
-    assert caught.value.task == "Counter.fail"
-    assert wb.get(actor.add.remote()) == 19  # an error ends a call, not the actor
-
-
 WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda C: C(), TypeError, "`Counter.remote"),
     (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
@@ -103,9 +89,6 @@ class Shape:
 
     def _repr_html_(self) -> str:
         return "an instance's, not the class's"
-
-
-# -- names, and the end ----------------------------------------------------------------------------
 
 
 def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: Engine) -> None:
@@ -145,9 +128,6 @@ def test_an_actor_that_cannot_be_made(session: Engine) -> None:
                 wb.get(actor.work.remote())
     with pytest.raises(SerializationError, match="how can't be serialized"):
         Impossible.remote(threading.Lock())
-
-
-# -- cancelling ------------------------------------------------------------------------------------
 
 
 def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -> None:

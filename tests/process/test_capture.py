@@ -28,7 +28,9 @@ IPYTHONS_OWN = {"In": ["a cell"]}
 def notebook(**variables: Any) -> Notebook:
     """With these variables."""
     shell = SimpleNamespace(user_ns=variables, user_ns_hidden=IPYTHONS_OWN, kernel=None)
-    return Notebook(shell)
+    made = Notebook(shell)
+    made.settings.close()  # or each watches all imports of the tests to come, through the others
+    return made
 
 
 def reads(*names: str) -> CellNames:
@@ -46,8 +48,6 @@ def preview(*args: Any) -> InputsPreview:
 def table(session: Engine, cell: CellNames, **variables: Any) -> dict[str, InputRecord]:
     return {row.name: row for row in preview(notebook(**variables), session, cell)}
 
-
-# -- by reference ------------------------------------------------------------------------------
 
 WHOLE = {
     "as it came": lambda a: a,
@@ -119,9 +119,6 @@ def test_what_is_bound_goes_by_reference_under_any_name(session: Engine) -> None
     assert capture(book, session, reads("b", "c")) == {"b": ref, "c": [1, 2]}
 
 
-# -- which names ---------------------------------------------------------------------------------
-
-
 def test_given_names_are_taken_along_and_known_ones_left_alone(session: Engine) -> None:
     book = notebook(a=1, b=2, c=3, d=4)
     cell = reads("a", "b", "if a: c")
@@ -142,9 +139,6 @@ def test_a_given_name_that_nobody_has_is_an_error(session: Engine) -> None:
         with pytest.raises(NotDefinedError, match=said):
             capture(book, session, reads(), (name,))
     assert capture(book, session, reads("In", "len", "if rows: gone")) == {"rows": 1}
-
-
-# -- the table -----------------------------------------------------------------------------------
 
 
 def test_each_kind_says_how_it_travels(session: Engine) -> None:

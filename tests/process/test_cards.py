@@ -47,9 +47,6 @@ def state(thing: Any) -> str:
     return text(thing).splitlines()[0].rpartition(": ")[2]
 
 
-# -- objects ---------------------------------------------------------------------------------------
-
-
 def test_a_ref_says_what_it_refers_to(session: Engine) -> None:
     array = np.arange(1 << 17).reshape(512, 256)
     ref = wb.put(array, name="data")
@@ -182,9 +179,6 @@ def test_what_lies_on_disk_stays_there(tmp_path: Any) -> None:
     assert fact(ref, "size") == "803 kB, on disk"
     assert "no preview: it is on disk" in text(ref)
     assert session.snapshot().spilled
-
-
-# -- actors and sessions ---------------------------------------------------------------------------
 
 
 @wb.remote

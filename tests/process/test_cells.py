@@ -61,16 +61,14 @@ Thing()
 """
 
 
-def test_a_figure_that_cannot_be_drawn_stays_its_cells(notebook: Notebook) -> None:
+def test_what_cannot_be_shown_is_no_failure_of_its_cell(notebook: Notebook) -> None:
+    """And a figure that can't be drawn isn't tried again by the next."""
     notebook.run(BROKEN)
     assert "ParseSyntaxException" in notebook.text("stderr")
     (shown,) = notebook.messages("display")
     assert shown["data"] == {"text/plain": "<Figure size 640x480 with 1 Axes>"}
     notebook.run("print('next')")
     assert [(o.kind, o.data) for o in notebook.shown] == [("stdout", b"next\n")]
-
-
-def test_a_representation_that_fails_is_no_failure_of_the_cell(notebook: Notebook) -> None:
     notebook.run(UNSHOWABLE)
     assert "ValueError: of the representation" in notebook.text("stderr")
     assert [m["data"] for m in notebook.messages("display")] == [{"text/plain": "the thing"}]

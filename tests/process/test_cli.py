@@ -68,9 +68,6 @@ class Quiet:
     def say_nothing(self) -> None: ...
 
 
-# -- ps -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.fresh_session
 def test_ps_shows_a_sessions_users_and_its_costs(session: Engine, gate: Gate, runtime: str) -> None:
     kept = wb.put(np.ones(1 << 17), name="ones")
@@ -133,9 +130,6 @@ def test_a_session_that_hangs_is_seen_and_stopped(session: Engine, processes: Pr
     assert admin.sessions() == []
 
 
-# -- objects and why ------------------------------------------------------------------------------
-
-
 @pytest.mark.fresh_session
 def test_objects_are_listed_as_in_the_notebook(session: Engine) -> None:
     large, small = wb.put(np.ones(1 << 17), name="[red]large"), wb.put({"a": 1})
@@ -175,9 +169,6 @@ def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None
     unknown = run("why", "lab", "date")
     assert (unknown.status, unknown.output) == (1, "")
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors
-
-
-# -- stop -----------------------------------------------------------------------------------------
 
 
 def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(

@@ -14,13 +14,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.process import limits
-from tests.process.processes import (
-    address,
-    mapping_of,
-    place_of,
-    private_memory,
-    private_pages,
-)
+from tests.process.processes import address, mapping_of, place_of, private_memory, private_pages
 from workbench.engine.base import Engine
 from workbench.engine.queries import StoredAs
 from workbench.system.sizes import PAGE

@@ -39,8 +39,6 @@ from workbench.errors import (
     WorkerCrashedError,
 )
 
-# -- the table -------------------------------------------------------------------------------------
-
 STEPS: dict[str, str] = {
     "argument unpickling": r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: ",
     "function unpickling": r"doomed.* can't be rebuilt on the worker: ",
@@ -153,9 +151,6 @@ def test_what_goes_wrong_is_said_and_all_goes_on(in_order: Any, step: str, ways:
         in_order()
 
 
-# -- last words ------------------------------------------------------------------------------------
-
-
 def test_the_place_of_a_fault_is_said_however_much_is_written(session: Engine) -> None:
     """The fault handler's report begins with what matters, and ends with every extension module."""
 
@@ -189,9 +184,6 @@ def test_last_words_are_the_end_of_what_the_task_that_crashed_wrote(session: Eng
         assert len(str(caught.value)) < 2500
 
 
-# -- several results -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("way", ["exception", "os._exit"])
 def test_a_result_already_written_when_the_next_one_fails(in_order: Any, way: str) -> None:
     @wb.remote(num_returns=2, max_retries=0, name="doomed")
@@ -207,9 +199,6 @@ def test_a_result_already_written_when_the_next_one_fails(in_order: Any, way: st
         assert_ends(first, kind, text)
     del first, second, two
     in_order()
-
-
-# -- an actor's calls ------------------------------------------------------------------------------
 
 
 class Patient:
@@ -267,9 +256,6 @@ def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> No
                     wb.get(ref)
         del patient, call, ref
         in_order()
-
-
-# -- the server ------------------------------------------------------------------------------------
 
 
 def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes: Processes) -> None:

@@ -32,9 +32,6 @@ def fails(x: Any) -> Any:
     raise LookupError(x)
 
 
-# -- one call --------------------------------------------------------------------------------------
-
-
 def test_a_call_and_its_future(session: Engine) -> None:
     with Executor() as executor:
         future = executor.submit(double, 21)
@@ -107,9 +104,6 @@ def test_a_result_s_memory_comes_back_with_its_future(session: Engine) -> None:
         assert eventually(lambda: all(o.size < 10**5 for o in session.snapshot().objects))
 
 
-# -- map -------------------------------------------------------------------------------------------
-
-
 def test_map_keeps_the_order(session: Engine) -> None:
     with Executor() as executor:
         for sizes in ({}, {"chunksize": 7}, {"buffersize": 3}, {"chunksize": 1}):
@@ -143,9 +137,6 @@ def test_map_raises_at_its_place(session: Engine) -> None:
                 next(results)
 
 
-# -- its workers -----------------------------------------------------------------------------------
-
-
 def test_an_initializer_runs_once_in_each_worker(session: Engine) -> None:
     ready: list[str] = []
 
@@ -164,9 +155,6 @@ def test_an_initializer_runs_once_in_each_worker(session: Engine) -> None:
         assert executor.submit(look, 0).result(TIMEOUT)[1] == ["ready"]
         assert wb.get(wb.remote(look).remote(0))[1] == ["(None, 28)"]  # its calls alone have it
     assert ready == []
-
-
-# -- its end ---------------------------------------------------------------------------------------
 
 
 def test_shutdown_waits_for_calls_and_may_come_twice(session: Engine) -> None:
@@ -199,9 +187,6 @@ def test_a_script_ends_when_its_calls_have(script: Scripts) -> None:
             executor.submit(abs, n).add_done_callback(lambda f: say(f.result()))
     """)
     assert {script_.line() for _ in range(20)} == {str(n) for n in range(20)}
-
-
-# -- what a person sees of executors and pools -----------------------------------------------------
 
 
 def locked(_: Any) -> Any:

@@ -46,9 +46,6 @@ def in_child(act: Callable[[], object]) -> str:
     return said
 
 
-# -- of a driver -----------------------------------------------------------------------------------
-
-
 class Actor:
     def call(self) -> str:
         return "called"
@@ -131,9 +128,6 @@ def test_a_program_that_is_started_inherits_nothing(session: Engine) -> None:
     with pytest.raises(subprocess.SubprocessError):
         subprocess.run(["true"], preexec_fn=wb.snapshot, check=True)
     assert wb.get(wb.remote(len).remote("abc")) == 3
-
-
-# -- of a task -------------------------------------------------------------------------------------
 
 
 def test_every_call_in_a_tasks_fork_is_refused(session: Engine) -> None:

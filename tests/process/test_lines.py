@@ -267,9 +267,6 @@ def test_what_was_returned_before_an_exit_is_there(line: Any, way: str, size: in
     del behind
 
 
-# -- workers call ----------------------------------------------------------------------------------
-
-
 def test_an_actor_calls_an_actor(
     server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,9 +31,6 @@ def stream(n: int) -> Iterator[int]:
     yield from range(n)
 
 
-# -- how a task may wait ---------------------------------------------------------------------------
-
-
 async def _await() -> Any:
     return await leaf.remote(1)
 
@@ -141,9 +138,6 @@ def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
     assert [wb.get(ref) for ref in ahead] == [*range(1, 100)]
     del refs, done, ahead
     wb.shutdown()
-
-
-# -- how many run at a time ------------------------------------------------------------------------
 
 
 def running(session: Engine) -> list[str]:

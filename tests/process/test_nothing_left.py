@@ -110,11 +110,7 @@ def begins_in_a_clean_directory(runtime: str) -> None:
     ids="+".join,
 )
 def test_any_of_them_are_killed(
-    script: Scripts,
-    gate: Gate,
-    processes: Processes,
-    runtime: str,
-    killed: tuple[str, ...],
+    script: Scripts, gate: Gate, processes: Processes, runtime: str, killed: tuple[str, ...]
 ) -> None:
     session = Busy(script, gate, processes)
     for who in killed:

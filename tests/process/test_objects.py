@@ -117,6 +117,8 @@ def test_get_takes_refs_names_and_lists_of_them(session: Engine) -> None:
     for wrong in (3, [refs[0], 3], {refs[0]}):
         with pytest.raises(TypeError, match="ObjectRef"):
             wb.get(wrong)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="ObjectRef"):
+        wb.free([3])  # type: ignore[list-item]
     with pytest.raises(SerializationError, match="ObjectRef already"):
         wb.put(refs[0])
     session.name(None, "one")
@@ -167,27 +169,6 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
         with pytest.raises(error, match=found):
             wb.wait(refs, num_returns=count)  # type: ignore[arg-type]
     assert wb.wait([]) == ([], [])
-
-
-# -- how long objects live ------------------------------------------------------------------------
-
-
-def test_what_is_still_to_be_made_is_freed(session: Engine, gate: Gate) -> None:
-    pending = wb.remote(gate.stop).remote()
-    waits = wb.remote(lambda value: value).remote(pending)
-    visitor = gate.next()
-    wb.free(pending)
-    for ref in (pending, waits):
-        with pytest.raises(ObjectFreedError, match="freed"):
-            wb.get(ref)
-    visitor.let_on()
-    assert wb.wait([waits, pending], num_returns=2)[0] == [waits, pending]  # all that will be known
-    wb.free([pending, wb.put(1)])  # twice is once
-    with pytest.raises(TypeError):
-        wb.free([3])  # type: ignore[list-item]
-
-
-# -- refs that lead nowhere -----------------------------------------------------------------------
 
 
 def test_a_ref_to_what_is_gone(session: Engine) -> None:
@@ -245,9 +226,6 @@ def test_a_ref_of_another_session(runtime: str) -> None:
         ref.future()
     assert wb.get(wb.put("goes on")) == "goes on"
     wb.shutdown()
-
-
-# -- names ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

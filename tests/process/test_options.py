@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engine.base import Engine
 from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
-
-# -- timeout --------------------------------------------------------------------------------------
 
 
 def spins() -> None:
@@ -64,9 +61,6 @@ def test_a_call_that_takes_too_long_leaves_its_actor(session: Engine) -> None:
     assert wb.get(actor.keep.remote()) == 3
 
 
-# -- retry_exceptions -----------------------------------------------------------------------------
-
-
 def fails_until(path: Path, times: int, error: type[Exception]) -> Callable[[], int]:
     """It adds a byte to a file each time it comes by."""
 
@@ -103,22 +97,6 @@ def test_exceptions_are_retried_if_they_are_named(session: Engine, tmp_path: Pat
     assert wb.get(wb.remote(retry_exceptions=True, max_retries=-1)(endless).remote()) == 21
 
 
-# -- num_cpus -------------------------------------------------------------------------------------
-
-
-def test_more_light_tasks_run_than_there_are_processors(session: Engine, gate: Gate) -> None:
-    light = wb.remote(num_cpus=0.25)(gate.stop)
-    refs = [light.remote() for _ in range(9)]
-    visitors = [gate.next() for _ in range(8)]  # two processors
-    assert len({visitor.pid for visitor in visitors}) == 8
-    assert session.snapshot().queued == 1
-    for visitor in visitors:
-        visitor.let_on()
-    gate.next().let_on()
-    assert wb.get(refs) == ["go"] * 9
-    assert eventually(lambda: len(session.snapshot().workers) == 2)  # the others went home
-
-
 def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
     light, heavy = wb.remote(gate.stop), wb.remote(num_cpus=2)(gate.stop)
     refs = [light.remote(), heavy.remote(), light.remote()]
@@ -128,8 +106,6 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         visitor.let_on(word)
     assert wb.get(refs, timeout=TIMEOUT) == ["first", "heavy", "last"]
 
-
-# -- bad values -----------------------------------------------------------------------------------
 
 VAIN: dict[str, Any] = {
     "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,

@@ -72,9 +72,6 @@ def screen(session: Engine) -> Iterator[Screen]:
     session.listener = before
 
 
-# -- past Python -----------------------------------------------------------------------------------
-
-
 def test_c_code_and_programs_show_in_order_with_prints(screen: Screen) -> None:
     @wb.remote
     def writes() -> None:
@@ -161,9 +158,6 @@ def test_calls_of_an_actor_that_run_together(screen: Screen, gate: Gate, kind: s
     assert screen.text("stderr", 1) + screen.text("stderr", 2) == "C\n" * 2
 
 
-# -- all of it before the end ----------------------------------------------------------------------
-
-
 @pytest.mark.thorough
 def test_cancelled_at_any_moment_the_worker_prints_on(screen: Screen) -> None:
     """An interrupt in the middle of a print, again and again, in the main thread and in others."""
@@ -200,8 +194,6 @@ def test_a_sink_that_fails_harms_nobody(screen: Screen, session: Engine, capfd: 
     assert wb.get(wb.put("goes on")) == "goes on"
     assert "no room on the page" in capfd.readouterr().err
 
-
-# -- floods ----------------------------------------------------------------------------------------
 
 NOT_SHOWN = re.compile(r"^\[([\d.e+]+) ([kMG]?)B not shown\]\n", re.MULTILINE)
 FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}

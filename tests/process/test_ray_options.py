@@ -134,9 +134,6 @@ def test_a_generator_may_be_one_object_or_a_number_of_them(session: Engine, kind
             wb.get(ref)
 
 
-# -- init ------------------------------------------------------------------------------------------
-
-
 def test_a_session_may_have_actors_only(runtime: str) -> None:
     wb.init(num_cpus=0, session="actors")
     one = wb.remote(lambda: 1)

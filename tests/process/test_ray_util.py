@@ -39,9 +39,6 @@ def double(actor: Any, x: int) -> Any:
     return actor.double.remote(x)
 
 
-# -- ActorPool -------------------------------------------------------------------------------------
-
-
 def test_results_come_in_order_or_as_they_are_done(session: Engine) -> None:
     pool = ActorPool([Doubler.remote(), Doubler.remote()])
     assert list(pool.map(double, range(9))) == [2 * x for x in range(9)]
@@ -124,9 +121,6 @@ def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
         pool.push(first)
     assert {pool.pop_idle(), pool.pop_idle()} == {first, second}
     assert not pool.has_free()
-
-
-# -- Queue -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -47,9 +47,6 @@ def line_of_caller() -> int:
     return inspect.stack()[1].lineno
 
 
-# -- what can't travel -----------------------------------------------------------------------------
-
-
 class Endless:
     """Its pickle has no end, and no Python code runs while it grows."""
 
@@ -129,9 +126,6 @@ def test_a_class_that_the_worker_cannot_import(
         wb.get(wb.remote(retry_exceptions=only_here.Odd)(lambda: 1).remote())
 
 
-# -- refs inside values, and refs that leave -------------------------------------------------------
-
-
 def test_a_ref_in_a_closure_an_attribute_a_list_keeps_its_object(session: Engine) -> None:
     def closing_over(ref: Any) -> Any:
         return lambda: wb.get(ref)
@@ -173,9 +167,6 @@ def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_pa
         wb.get(again)
     del again
     assert eventually(lambda: id not in {r.id for r in wb.snapshot().objects})
-
-
-# -- the read-only lesson --------------------------------------------------------------------------
 
 
 def write_to(value: Any) -> None:
@@ -245,24 +236,6 @@ def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str)
     assert not type(sys.excepthook).__module__.startswith("workbench")
 
 
-# -- functions and classes of a notebook -----------------------------------------------------------
-
-
-def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> None:
-    def define(version: int) -> Any:
-        cell: dict[str, Any] = {"__name__": "__main__"}
-        exec(f"class Model:\n    version = {version}", cell)
-        return cell["Model"]()
-
-    models = [define(1), define(2), define(3)]
-    version_of = wb.remote(lambda model: model.version)
-    assert [wb.get(version_of.remote(model)) for model in models] == [1, 2, 3]
-    assert [type(wb.get(wb.put(model))) for model in models] == [type(model) for model in models]
-
-
-# -- costs -----------------------------------------------------------------------------------------
-
-
 def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     ref = wb.put({"a": LARGE, "b": [1, 2]})
     about, line = record(ref.id).about, line_of_caller() - 1
@@ -289,9 +262,6 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     wb.get(nothing)
     assert eventually(lambda: record(made.id).load_seconds > 0)  # the worker's was the first
     assert record(nothing.id).load_seconds == 0  # it is None: nothing was built
-
-
-# -- the verbose mode ------------------------------------------------------------------------------
 
 
 def test_verbose_mode_shows_the_objects(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:

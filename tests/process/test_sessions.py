@@ -195,9 +195,6 @@ def test_joining_a_session_that_is_just_ending(runtime: str) -> None:
     wb.shutdown()
 
 
-# -- forks ----------------------------------------------------------------------------------------
-
-
 def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(script: Scripts) -> None:
     """What is registered `atexit` runs in it."""
     driver = script("""
@@ -211,9 +208,6 @@ def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(script: Scripts
     """)
     assert driver.line() == "4"
     assert driver.wait() == 0
-
-
-# -- the runtime directory ------------------------------------------------------------------------
 
 
 def test_a_directory_that_others_can_enter_is_refused(runtime: str) -> None:
@@ -258,8 +252,6 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     assert second.ask(Names()) == []
     wb.shutdown()
 
-
-# -- of very many objects --------------------------------------------------------------------------
 
 MANY = 3_000
 

@@ -128,9 +128,6 @@ def test_reading_from_disk_makes_no_copy_and_brings_it_back(session: Engine, dis
     assert eventually(lambda: not mapped_from(disk)), "nothing lies in that file any more"
 
 
-# -- disks that fail ------------------------------------------------------------------------------
-
-
 def test_a_directory_that_is_gone(session: Engine, disk: Path) -> None:
     refs = [wb.put(array(5, seed)) for seed in range(10)]
     session.snapshot()
@@ -223,9 +220,6 @@ def test_a_full_disk(runtime: str, tmp_path: Path) -> None:
     assert re.search(r"SpillError .*10 MB are to be written, and .* are free", told[0])
     assert re.search(r"StoreFullError .*Nothing could be moved to disk: 10 MB are", told[1])
     assert told[2:] == ["2", "True"]
-
-
-# -- the end --------------------------------------------------------------------------------------
 
 
 def test_nothing_stays_on_disk(disk: Path, processes: Processes) -> None:

@@ -47,13 +47,6 @@ def at_gate(path: str) -> Any:
     return numbers
 
 
-def test_each_item_that_is_taken_lets_the_next_be_made(session: Engine) -> None:
-    stream = counting().options(max_ahead=5).remote(100)
-    for taken in range(10):
-        assert eventually(lambda: stream.received == taken + 5)  # noqa: B023 - before the next
-        next(stream)
-
-
 @pytest.mark.parametrize(("ahead", "size"), [(1, 1), (2, 10_000), (1000, 10_000)])
 def test_all_items_come_in_order(session: Engine, ahead: int, size: int) -> None:
     @wb.remote(max_ahead=ahead)
@@ -187,9 +180,6 @@ def test_a_stream_stays_where_it_is(session: Engine) -> None:
     assert len(list(stream)) == 3
 
 
-# -- actors ---------------------------------------------------------------------------------------
-
-
 def test_async_methods_yield_side_by_side(session: Engine) -> None:
     @wb.remote
     class Maker:
@@ -218,9 +208,6 @@ def test_async_methods_yield_side_by_side(session: Engine) -> None:
     assert wb.get(next(endless)) == 0
     del endless
     assert eventually(lambda: wb.get(actor.endings.remote()) == 4)
-
-
-# -- asyncio --------------------------------------------------------------------------------------
 
 
 def test_a_cancelled_reader_loses_no_item(session: Engine, gate: Gate) -> None:

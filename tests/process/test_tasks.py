@@ -144,14 +144,6 @@ def test_three_threads_at_once(session: Engine) -> None:
         assert list(threads.map(run, range(3))) == [None] * 3
 
 
-def test_thousands_of_tasks_at_once(session: Engine) -> None:
-    square, add = wb.remote(lambda i: i * i), wb.remote(lambda *numbers: sum(numbers))
-    refs = [square.remote(i) for i in range(5_000)]
-    assert len(wb.wait(refs, num_returns=2_500)[0]) == 2_500
-    total = add.remote(*[add.remote(*refs[i : i + 100]) for i in range(0, 5_000, 100)])
-    assert wb.get(total) == sum(i * i for i in range(5_000))
-
-
 # -- those that are known to follow each other go as one message ----------------------------------
 
 
@@ -268,9 +260,6 @@ def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:
     id = kept.id
     del kept
     assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
-
-
-# -- definitions ----------------------------------------------------------------------------------
 
 
 def a_function(number: int) -> None:

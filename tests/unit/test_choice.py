@@ -148,8 +148,6 @@ def test_an_address_is_tried_for_a_while() -> None:
         choice.wait_for_answer(address)
 
 
-# -- the probe -------------------------------------------------------------------------------------
-
 OURS = NodeVersions("3.12.4", "laptop", "0.2.0", {"numpy": "2.1.0", "cloudpickle": "3.1"})
 
 

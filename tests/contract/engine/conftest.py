@@ -108,9 +108,6 @@ Opens = Callable[..., Book]
 """The fixtures ``another`` and ``alone``: open one of a name, with these environment variables."""
 
 
-# -- which engines ---------------------------------------------------------------------------------
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test runs on each engine, or on those that are asked for; one that is of clusters alone
     (it takes a ``cluster``) on those."""

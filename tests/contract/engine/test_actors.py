@@ -117,9 +117,6 @@ def test_calls_side_by_side(book: Book) -> None:
     """)
 
 
-# -- streams ---------------------------------------------------------------------------------------
-
-
 def test_items_come_while_the_task_runs_and_an_error_is_the_last(book: Book, gate: Gate) -> None:
     book.needs("streams")
     book.ok(f"""

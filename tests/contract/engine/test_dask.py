@@ -196,10 +196,7 @@ def told(code: str, tmp_path: Path, **variables: str) -> str:
     return done.stdout
 
 
-SMALL = {
-    "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false",
-    "OMP_NUM_THREADS": "1",
-}
+SMALL = {"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false", "OMP_NUM_THREADS": "1"}
 
 
 def test_variables_reach_the_workers_of_a_cluster_that_the_session_starts(tmp_path: Path) -> None:

@@ -21,11 +21,7 @@ subprocess.run(["echo", "subprocess"])
 
 WRITTEN = ["descriptor", "from C", "python", "subprocess"]
 
-ENDS = {
-    "success": "",
-    "error": "1 / 0",
-    "exit": "import sys; sys.exit(2)",
-}
+ENDS = {"success": "", "error": "1 / 0", "exit": "import sys; sys.exit(2)"}
 
 
 @pytest.mark.parametrize("end", ENDS)

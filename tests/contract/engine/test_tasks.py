@@ -60,9 +60,6 @@ def test_a_task_has_as_long_as_one_says(book: Book) -> None:
     assert " failed " in jobs[-1]
 
 
-# -- cells -----------------------------------------------------------------------------------------
-
-
 def test_a_cell_takes_what_it_reads_and_brings_what_it_assigns_or_changes(book: Book) -> None:
     book.ok("n, data, model = 3, np.ones(200_000), {'steps': 0}\n%put data")
     (shown,) = book.ok("%%remote --dry-run\nx = data.sum() + n").results()
@@ -85,9 +82,6 @@ def test_a_namespace_of_cells_stays(book: Book) -> None:
     book.ok("%%remote -w --actor side -o total\ntotal += 1")
     assert book.value("total") == "4"
     book.ok("wb.kill(wb.get_actor('side'))")
-
-
-# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_an_error_is_what_it_was_for_whoever_takes_the_result(book: Book) -> None:
@@ -186,9 +180,6 @@ def test_what_crashed_is_tried_again_and_what_failed_if_that_is_wanted(
     assert book.value("x") == "1"
 
 
-# -- tasks in tasks --------------------------------------------------------------------------------
-
-
 def test_tasks_wait_for_tasks_deeper_than_there_are_workers(book: Book) -> None:
     """By refs, by futures, and by an executor that a task opens: who waits lends its slot."""
     book.ok(f"""
@@ -220,9 +211,6 @@ def test_refs_that_tasks_give_are_there_however_soon_they_come(book: Book) -> No
         for _ in range(20):
             assert wb.get(wb.get(gives.remote())) == [*range(5)]
     """)
-
-
-# -- waiting ---------------------------------------------------------------------------------------
 
 
 def test_wait_gives_what_is_ready(book: Book, gate: Gate) -> None:

@@ -121,9 +121,6 @@ def test_freed_memory_is_given_back_whoever_has_refs(book: Book) -> None:
         assert eventually(lambda: int(book.value("used()")) <= before - 31_000_000)
 
 
-# -- names -----------------------------------------------------------------------------------------
-
-
 def test_a_name_finds_its_object_here_and_in_tasks(book: Book) -> None:
     book.ok("""
         wb.put({"rate": 0.1}, name="settings")

@@ -62,9 +62,7 @@ def test_who_waits_for_a_reader_sleeps(connect: Callable[[Translate], Connection
     assert not reader.is_alive()
 
 
-def test_what_can_wait_longer_isnt_taken_along(
-    connect: Callable[[Translate], Connection],
-) -> None:
+def test_what_can_wait_longer_isnt_taken_along(connect: Callable[[Translate], Connection]) -> None:
     """By what was posted before it, and goes with the next tick."""
     sent: list[str] = []
     ticks: list[int] = []

@@ -10,19 +10,11 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.loop_events import Left, WorkerExited
-from workbench.core.pool import (
-    KILLS,
-    MOST_STARTUP_FAILURES,
-    PAUSES,
-    RETRY_SECONDS,
-    SPARE_SECONDS,
-)
+from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, PAUSES, RETRY_SECONDS, SPARE_SECONDS
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.tasks import ONE
 from workbench.system.sizes import PAGE
-
-# -- order ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,9 +236,6 @@ def test_what_is_made_by_no_task_can_be_withdrawn_too(pair: Pair) -> None:
     assert answers == ["sent", "over"]
 
 
-# -- whom a Cancel reaches -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("recursive", [True, False])
 def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: bool) -> None:
     s, driver, worker = pair(workers=1)
@@ -273,9 +262,6 @@ def test_any_result_stands_for_its_task(pair: Pair) -> None:
     driver.post(ev.Cancel(first))
     driver.post(ev.Cancel(last))
     s.turn()
-
-
-# -- long chains ----------------------------------------------------------------------------------
 
 
 def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -> None:

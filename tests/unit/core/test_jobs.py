@@ -100,17 +100,6 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     assert [piece.data for piece in job.log] == [b"kept\nlive\nlate\n"]
 
 
-def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
-    function = s.function(driver, seconds=0.0)
-    for name in ("cell 1", "cell 2"):
-        driver.submit(function, (), (), spec=ev.TaskSpec(job=name))
-    s.all_read()
-    assert len(worker.runs) == 1
-    assert [record.state for record in records(s)] == ["running", "queued"]
-
-
 def test_how_it_ended(stage: Make) -> None:
     s = stage(workers=4)
     driver, *_ = s.driver(60.0), *(s.worker() for _ in range(4))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
-from tests.unit.core.peers import NONE, Peer, of, runs
+from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lifetime import ALONE_AT_START, FINAL
@@ -103,16 +103,3 @@ def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]
     assert told == [do.Send(n, do.Ended("because")) for n in (first.number, second.number)]
     assert of(do.Exit, out)
-
-
-def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(pair: Pair) -> None:
-    s, driver, worker = pair(workers=1)
-    driver.submit(s.function(driver), (), ())
-    s.all_read()
-    inner = worker.submit(s.function(worker), (), (), origin=7)[0]
-    worker.block()
-    s.turn()
-    helper = s.worker()
-    assert runs(helper) == [inner]
-    helper.post(ev.Output(inner, "stdout", b"deep"))
-    assert s.turn() == [do.Send(driver.number, ev.Output(inner, "stdout", b"deep", 7, 2))]

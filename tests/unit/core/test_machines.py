@@ -42,8 +42,7 @@ def in_cycles() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "machine",
-    [pytest.param(SessionMachine, marks=pytest.mark.extended), SpillMachine, TaskMachine],
+    "machine", [pytest.param(SessionMachine, marks=pytest.mark.extended), SpillMachine, TaskMachine]
 )
 def test_random_steps_leave_no_cycles(machine: type[RuleBasedStateMachine]) -> None:
     found: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 
 from tests.unit.wire.test_messages import values
-from workbench.core.snapshot import FORMAT, ObjectRecord, Snapshot
+from workbench.core.snapshot import A_RESULT, FORMAT, ObjectRecord, Snapshot, result_of
 
 
 @given(snapshot=values(Snapshot))
@@ -41,3 +41,8 @@ def test_strength() -> None:
     freed = ObjectRecord(1, "freed", (), 1, "memory", None, (1,), (2,), 0, 0)
     records = (alive, shown, pinned, read, freed)
     assert [r.strength for r in records] == ["alive", *["resident"] * 3, "freed"]
+
+
+def test_lists_say_which_tasks_failed_and_which_were_stopped() -> None:
+    said = ["a task's error", "a stopped task's result", A_RESULT, A_RESULT]
+    assert [result_of(state) for state in ("failed", "stopped", "running", "waiting")] == said

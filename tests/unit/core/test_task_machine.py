@@ -437,8 +437,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.measuring)
     @rule(
-        left=st.sampled_from([100, 5000, 10**6]),
-        sizes=st.lists(st.integers(0, 10**4), max_size=9),
+        left=st.sampled_from([100, 5000, 10**6]), sizes=st.lists(st.integers(0, 10**4), max_size=9)
     )
     def memory_is_measured(self, left: int, sizes: list[int]) -> None:
         """If little is left, one of those who have most ends, the youngest; if it has to be."""

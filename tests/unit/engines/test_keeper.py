@@ -7,14 +7,7 @@ import pytest
 
 from workbench.core.events import TaskSpec
 from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, TaskEnd
-from workbench.engines.cluster.keeper import (
-    NOBODY,
-    SILENT,
-    STOPS,
-    Keeper,
-    batch_of,
-    stops_of,
-)
+from workbench.engines.cluster.keeper import NOBODY, SILENT, STOPS, Keeper, batch_of, stops_of
 from workbench.engines.cluster.kept_jobs import KeptJobs
 from workbench.engines.cluster.kept_names import KeptNames
 

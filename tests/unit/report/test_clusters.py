@@ -13,13 +13,7 @@ import pytest
 from tests.unit.widgets import snapshots
 from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import Place
-from workbench.core.snapshot import (
-    ActorRecord,
-    ClientRecord,
-    ObjectRecord,
-    Snapshot,
-    WorkerRecord,
-)
+from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.engine.base import Abilities, Lack, SessionFacts
 from workbench.format import UNKNOWN
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why

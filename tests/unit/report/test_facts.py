@@ -9,13 +9,7 @@ import msgspec
 import pytest
 
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
-from workbench.core.snapshot import (
-    ActorRecord,
-    ClientRecord,
-    MemoryRecord,
-    Snapshot,
-    WorkerRecord,
-)
+from workbench.core.snapshot import ActorRecord, ClientRecord, MemoryRecord, Snapshot, WorkerRecord
 from workbench.report import facts, reasons, view_texts
 from workbench.report.processes import Processes, actor_name, owners_of
 

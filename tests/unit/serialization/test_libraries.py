@@ -266,8 +266,6 @@ def test_a_small_tensor_keeps_its_strides() -> None:
         assert libraries.writable(matrix).strides == matrix.strides
 
 
-# -- figures ---------------------------------------------------------------------------------------
-
 DRAWN = (
     "ax.plot(x, y); ax.twinx().plot(x, y); ax.legend(['a'])",
     "fig.colorbar(ax.imshow(square)); ax.scatter(x, y, c=y, s=y)",

@@ -41,9 +41,6 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     return [p for p in (data[a:b] for a, b in pairwise(edges)) if p]
 
 
-# -- frames ----------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=6), st.integers(0, 400))
 def test_split_finds_all_whole_frames(payloads: list[bytes], end: int) -> None:
     data = b"".join(map(frame, payloads))[:end]
@@ -61,9 +58,6 @@ def test_a_length_that_cannot_be_is_refused_at_once(length: int) -> None:
         split(length.to_bytes(HEAD, "big"))
 
 
-# -- the inbox -------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 500), max_size=10))
 def test_however_the_bytes_are_cut_the_messages_are_the_same(cuts: list[int]) -> None:
     data = frame(encode(MESSAGES[:3])) + frame(encode(MESSAGES[3:]))
@@ -72,9 +66,6 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cuts: list[int]) ->
 
 def test_the_end_of_the_stream_is_told() -> None:
     assert not Inbox(decode_from_client).receive(lambda *_: (b"", [], 0, None))
-
-
-# -- both, over a socket ---------------------------------------------------------------------------
 
 
 def test_many_messages_share_frames_and_large_ones_do_not() -> None:
@@ -174,8 +165,6 @@ def test_what_the_server_sends_may_be_longer() -> None:
     inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
     assert list(feed(inbox, [sent(outbox)])) == [run]
 
-
-# -- interrupted anywhere --------------------------------------------------------------------------
 
 OURS = {buffers.__file__, framing.__file__, codec.__file__}
 
