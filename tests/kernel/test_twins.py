@@ -9,11 +9,6 @@ import pytest
 from tests.twins.programs import WORLDS, program
 from tests.twins.run import Twins
 
-SETTINGS = ("settings", "random")
-"""Worlds that aren't the same yet."""
-
-SAME = tuple(name for name in WORLDS if name not in SETTINGS)
-
 
 @pytest.fixture(scope="module")
 def twins(runtime_dir: str) -> Iterator[Twins]:
@@ -28,6 +23,6 @@ def twins(runtime_dir: str) -> Iterator[Twins]:
 def test_they_show_the_same_and_leave_the_same_notebook(twins: Twins, seeds: range) -> None:
     """Or the cell says what differs; nor does it say so where nothing does."""
     for seed in seeds:
-        made = program(seed, SAME)
+        made = program(seed, tuple(WORLDS))
         found = twins.differ(made)
         assert not found.is_silent, f"{seed}\n{made}\n{found}"

@@ -45,11 +45,13 @@ class ImportWatch:
         if self._inside or not is_wanted:
             return None
         self._inside = True
+        finders = list(sys.meta_path)  # only those behind this one: the others were asked before
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders
         try:
             found = (
                 finder.find_spec(name, path, target)
-                for finder in list(sys.meta_path)
-                if finder is not self and hasattr(finder, "find_spec")
+                for finder in behind
+                if hasattr(finder, "find_spec")
             )
             spec = next((each for each in found if each is not None), None)
         finally:
