@@ -128,7 +128,9 @@ class Registry:
     def _learn(self) -> None:
         self._learning = True
         try:
-            while self._news:
+            while True:
+                if not self._news:
+                    return
                 # Each stays in the queue until it is known: Ctrl-C may interrupt loading.
                 number, payload = self._news[0]
                 self.broken.pop(number, None)
