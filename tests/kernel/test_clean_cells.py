@@ -54,6 +54,21 @@ def test_the_same_seed_gives_the_same_numbers(one: Kernel) -> None:
     assert len(set(eval(runs[0]))) == len(set(eval(runs[2]))) == 4
 
 
+def test_a_notebook_that_seeds_itself_draws_the_same_in_each_run(one: Kernel) -> None:
+    """Also in background cells, each of which has its own numbers."""
+    runs = []
+    for _ in range(2):
+        one.ok("import random, numpy as np\nrandom.seed(3); np.random.seed(3)")
+        drawn = []
+        for line in "", "", "-n 2":
+            one.ok(f"%%remote {line}\n{DRAW}")
+            one.ok("%get drawn")
+            drawn.append(one.value("drawn"))
+        runs.append((*drawn, one.value("random.random()")))
+    assert runs[0] == runs[1]
+    assert len({*runs[0][:2], *map(str, eval(runs[0][2]))}) == 4
+
+
 def test_torch_is_seeded_too_when_the_cell_imports_it(one: Kernel, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("seeded = []\nmanual_seed = seeded.append\n")
     one.ok(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})")

@@ -199,6 +199,17 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
         session.over(cell)
     session.ok("%get x")
     assert session.value("x") == "[1, 2, 3]"
+    # No change inside what is bound anew is lost, nor one that a later cell fails to replace.
+    session.ok("import pandas as pd\nx = pd.DataFrame({'a': [1, 2]})")
+    session.over(session.ok("%%remote\nx['there'] = 1"))
+    session.ok("x['here'] = 2")
+    assert "would be overwritten" in session.failure("%get x")
+    assert session.value("[*x]") == "['a', 'here']"
+    session.ok("x = [1]")
+    session.over(session.ok("%%remote\nx.append(2)"))
+    session.over(session.ok("%%remote\nx = x / 0"))
+    session.ok("%get x")
+    assert session.value("x") == "[1, 2]"
     # What was assigned since has taken its place.
     session.ok("x = [1]")
     session.over(session.ok("%%remote\nx.append(2)"))
@@ -426,6 +437,10 @@ def test_what_cannot_be_as_in_the_notebook_is_said(session: Kernel, gate: Gate) 
         "v was the namespace's own: `--in v` sends the notebook's",
     )
     assert not session.ok("%%remote --wait --actor own\nprint(v)").notes
+    session.ok("%%remote --wait --actor own\nimport decimal\ndecimal.getcontext().prec = 5")
+    session.ok("import sys\nsys.setrecursionlimit(3456)")  # what isn't changed here stays there
+    cell = session.ok("%%remote --wait --actor own\nprint(decimal.getcontext().prec)")
+    assert cell.text() == "5\n"
     cell = session.ok("%%remote --wait --map [1]\nprint(index)")
     assert "index was that of the item, not the notebook's variable" in cell.notes
     later = f"def later():\n    {gate.wait}\n    log.append(1)\n"

@@ -33,6 +33,7 @@ from workbench.surroundings.modules import MODULES, Unkept
 from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import opened
 from workbench.surroundings.seeding import seed
+from workbench.surroundings.settings import differing
 from workbench.surroundings.surroundings import Made, Surroundings, taken_on
 from workbench.system.machine import peak_memory, reset_peak_memory
 
@@ -50,7 +51,7 @@ class Cell:
     timed: bool = False  # print the time it took, as ``%%time`` does
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # a front end shows its displays, not a terminal
-    settings: bytes = b""  # of the notebook's process; see `surroundings.packed`
+    settings: bytes = b""  # of the notebook's process; see `surroundings.pickled`
     seed: int | None = None  # of the random generators; None: not seeded
     drawn: bool = False  # nobody asked for the seed: it is the notebook's next random number
     per_item: bool = False  # runs once per item; ``index`` says for which
@@ -167,22 +168,23 @@ def _captured(
     return Captured(cell.tracked, more, names, namespace)
 
 
-def _changed(mutations: Mutations | None) -> str:
-    return joined(mutations.names) if mutations is not None else ""
-
-
 def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
     """Return the value of a cell that is one expression."""
     values: list[Any] = []
     namespace: Names = {"__name__": "__main__"}
-    with _surroundings(cell, []):
+    made: list[Made] = []
+    with _surroundings(cell, made):
         captured = Captured(cell.tracked, packed, names, namespace)
         if cell.seed is not None:
             seed(cell.seed)
         _run_alone(cell, namespace, values.append)
-    if changed := _changed(captured.mutations()):
+    mutations = captured.mutations()
+    changed = [*mutations.names] if mutations is not None else []
+    changed += [name for each in made for name in (*each.names, *each.kept)]
+    if changed:
         print(
-            f"{changed} changed on the worker, and not in the notebook: `%%remote` brings that.",
+            f"{joined(changed)} changed on the worker, and not in the notebook: `%%remote` brings "
+            "that.",
             file=sys.stderr,
         )
     return values[0] if values else None
@@ -226,8 +228,13 @@ class Namespace:
             if self._surroundings is None:
                 used = [part for name, part in parts().items() if name != MODULES]
                 self._surroundings = Surroundings([*used, Unkept()])
-            sent = opened(cell.settings)
-            say_what_failed(self._surroundings.take_on(sent), sent, cell.filename)
+            before, sent = opened(self._settings), opened(cell.settings)
+            # Only what the notebook has changed since: the rest may be set by the cells here.
+            new = {
+                name: {k: each[k] for k in differing(before.get(name, {}), each) if k in each}
+                for name, each in sent.items()
+            }
+            say_what_failed(self._surroundings.take_on(new), sent, cell.filename)
         self._settings = cell.settings
         captured = Captured(cell.tracked, packed, names)
         for name, value in captured.values.items():

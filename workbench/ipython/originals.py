@@ -119,13 +119,16 @@ class Originals:
         return NO_DIFFERENCE if self._tracker is None else self._tracker.difference()
 
     def update(
-        self, mutations: Mutations, variables: dict[str, Any], here: Collection[int] = ()
+        self,
+        mutations: Mutations,
+        variables: dict[str, Any],
+        here: Difference = NO_DIFFERENCE,
     ) -> dict[str, Any]:
         """Change the notebook's objects to the state of the worker's; return what the cell bound.
 
         An object that can't be changed in place is replaced by a new one, in all variables that
-        had it, and in the captured objects that contain it. ``here``: numbers of objects that the
-        notebook changed, too: both changes are merged.
+        had it, and in the captured objects that contain it. ``here`` is what the notebook changed,
+        too: objects that both changed are merged.
 
         Raises
         ------
@@ -154,12 +157,15 @@ class Originals:
         own: Mapping[int, Any],
         values: Mapping[str, Any],
         variables: dict[str, Any],
-        here: Collection[int] = (),
+        here: Difference = NO_DIFFERENCE,
     ) -> dict[str, Any]:
         assert mutations.packed is not None
         opened = mutations.packed.open(_CHANGED, lambda n: value_of(n, own), variables)
         states, anew, bound = opened[0]
-        for number in {*here}.intersection(states):
+        # What is bound anew, or comes with all its parts, replaces what was changed inside it.
+        if {*here.names} & {*anew, *mutations.coarse} or {*here.variables} & {*mutations.names}:
+            raise ConflictError
+        for number in here.objects.keys() & states.keys():
             now = self._state(own[number], states[number])
             states[number] = self._merged(number, now, states[number])
         renewed = {id(values[name]): value for name, value in anew.items() if name in values}

@@ -60,7 +60,8 @@ class SentSettings:
         the first time only."""
         found = dict(more)
         for part in parts().values():
-            live = _look(part) if part.travels and part.name != MODULES else None
+            is_asked = part.travels and part.name not in (MODULES, GENERATORS)
+            live = _look(part) if is_asked else None
             if live is None:
                 continue
             usual = self._there[part.name] if part.name in self._there else part.usual()

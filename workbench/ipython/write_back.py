@@ -10,7 +10,7 @@ from workbench.ipython.job import Job
 from workbench.report import write_back as texts
 from workbench.report.write_back import filled_in
 from workbench.serialization.merging import ConflictError
-from workbench.serialization.mutations import Mutations
+from workbench.serialization.mutations import NO_DIFFERENCE, Difference, Mutations
 from workbench.surroundings.pickled import opened
 from workbench.surroundings.surroundings import add
 
@@ -71,7 +71,7 @@ def bring(
     job: Job,
     variables: dict[str, Any],
     outputs: Collection[str] = (),
-    here: Collection[int] = (),
+    here: Difference = NO_DIFFERENCE,
 ) -> tuple[dict[str, Any], str]:
     """Change the notebook's objects, and bind the names, as the cell left them.
 
@@ -118,7 +118,7 @@ def find(
     """
     found: list[Job] = []
     for job in reversed(list(jobs)):
-        if name in job.assigns:
+        if name in job.assigns and job.state not in ("failed", "stopped"):
             break
         if job.originals is None:
             continue
@@ -157,7 +157,7 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     try:
         if name in originals.values and variables.get(name) is not originals.values[name]:
             raise ConflictError
-        _, failed = bring(job, variables, job.outputs, here.objects)
+        _, failed = bring(job, variables, job.outputs, here)
     except ConflictError:
         names = both or [name]
         raise MagicError(filled_in(texts.CHANGED_IN_BOTH, names, job=job.name)) from None

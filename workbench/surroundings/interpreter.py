@@ -26,11 +26,11 @@ from typing import Any
 from workbench.surroundings.settings import GONE, Part, Setting, State, put_entry, settings
 
 _LIMITS = (
-    resource.RLIMIT_AS,
-    resource.RLIMIT_CPU,
-    resource.RLIMIT_DATA,
-    resource.RLIMIT_FSIZE,
-    resource.RLIMIT_NOFILE,
+    "RLIMIT_AS",
+    "RLIMIT_CPU",
+    "RLIMIT_DATA",
+    "RLIMIT_FSIZE",
+    "RLIMIT_NOFILE",
 )
 
 _SIGNALS = (
@@ -243,15 +243,16 @@ def _handler(number: signal.Signals) -> Setting:
     return Setting(f"the handler of {number.name}", partial(_signal.getsignal, number), write)
 
 
-def _limit(which: int) -> Setting:
+def _limit(name: str) -> Setting:
     """Return the setting of a resource limit. The hard one can't be raised, and caps the soft."""
+    which: int = getattr(resource, name)
 
     def write(limits: tuple[int, int]) -> None:
         soft, hard = limits[0], resource.getrlimit(which)[1]
         fits = hard == resource.RLIM_INFINITY or 0 <= soft <= hard
         resource.setrlimit(which, (soft if fits else hard, hard))
 
-    return Setting("resource.setrlimit" + f" {which}", partial(resource.getrlimit, which), write)
+    return Setting(f"resource.{name}", partial(resource.getrlimit, which), write)
 
 
 _UNSET: dict[str, Any] = {

@@ -152,7 +152,7 @@ class _Identity:
         one, two = self._value, other._value
         if isinstance(one, weakref.ref) and isinstance(two, weakref.ref):
             return one() is two() is not None
-        return type(one) is type(two) and bool(one == two)
+        return one is two or (type(one) is type(two) and bool(one == two))  # a NaN is itself
 
     __hash__ = None  # type: ignore[assignment]
 

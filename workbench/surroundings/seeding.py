@@ -42,8 +42,8 @@ def seed(number: int, item: int | None = None) -> None:
 
 
 def drawn() -> int:
-    """Return the next number of this process's generators together: whoever seeds one of them gets
-    the same numbers each time, and no number comes twice."""
+    """Return the next number of this process's generators together: whoever seeds all of them gets
+    the same numbers each time. That one comes twice is as unlikely as 32 bits make it."""
     number = random.getrandbits(32)
     if (numpy := _numpy()) is not None:
         number ^= int(numpy.randint(LARGEST, dtype="uint32"))
@@ -58,7 +58,7 @@ GENERATORS = "the random generators"
 
 def generators() -> Part:
     """Return the part of the generators' states: settings of cells that run alone."""
-    return settings(GENERATORS, _states)
+    return settings(GENERATORS, _states, travels=True, is_told=False)
 
 
 def _states() -> list[Setting]:

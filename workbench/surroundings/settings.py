@@ -1,7 +1,7 @@
 """Settings: what code reads and sets in its process beside variables, in parts of one kind each.
 
-The parts are in `interpreter` and `libraries`; who uses them: `surroundings`. Each
-task pays for comparing all of them, so an unchanged part must cost next to nothing.
+The parts are in `interpreter`, `libraries`, `modules` and `seeding`; who uses them: `surroundings`.
+Each task pays for comparing most of them, so an unchanged part must cost next to nothing.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class Part:
         except Exception:  # arrays are in it, for example
             pass
         keys = differing(saved, dict(dict.items(live)))
-        for key in self._ours.intersection(keys).difference(saved):
-            saved[key] = live[key]
-        return live, [key for key in keys if key not in self._ours or saved.get(key) != live[key]]
+        new = self._ours.intersection(keys).difference(saved)
+        saved |= {key: live[key] for key in new}
+        return live, [key for key in keys if key not in new]
 
     def restore(self, saved: State, but: Collection[Any] = ()) -> None:
         """Set all that differs from the saved values; not what has one of the keys in ``but``."""

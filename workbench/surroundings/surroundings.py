@@ -2,7 +2,7 @@
 
 A cell has those of its notebook, and the notebook gets what the cell sets. What an *import* changes
 is no change by the code, because a module is imported once: warning filters, loggers and options
-that a library sets then. Everything here runs in the main thread.
+that a library sets then. All but `Surroundings.changes` runs in the main thread.
 """
 
 from __future__ import annotations
@@ -126,10 +126,9 @@ class Surroundings:
                 changes[MODULES][key] = before, Anew(after)
         if not changes:
             return None
-        travel = {n: each for n, each in changes.items() if parts()[n].travels or n == GENERATORS}
+        travel = {name: each for name, each in changes.items() if parts()[name].travels}
         kept = words({n: each for n, each in changes.items() if n not in travel})
         sent, lost = packed(travel)
-        travel.pop(GENERATORS, None)
         names = [word for word in words(travel) if word not in lost]
         return Made(sent, tuple(names), (*kept, *lost))
 
