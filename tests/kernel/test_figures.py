@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.kernel.conftest import Kernel, Opens
 from tests.kernel.gates import Gate
 
@@ -28,6 +30,24 @@ def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Opens) -> None:
     ):
         kernel.ok(change)
         assert len(kernel.ok("fig").results("image/png")) == 1
+
+
+def test_a_cell_draws_on_a_figure_of_the_notebook(session: Kernel) -> None:
+    """And says nothing of hooks that pyplot adds at its first figure."""
+    session.ok(MADE)
+    cells = [
+        session.ok(
+            "%%remote -w\nline, = ax.plot([3, 1])\nax.set_title('drawn'); fig.suptitle('all')"
+        ),
+        session.ok("%%remote -w\nline.set_color('red')\nbar = fig.colorbar(ax.imshow([[1, 2]]))"),
+    ]
+    assert [cell.text("stderr") for cell in cells] == ["", ""]
+    assert not re.search("worker|compared|new ones", "".join(cell.notes for cell in cells))
+    drawn = "(ax.get_title(), ax.lines[1].get_color(), len(fig.axes), fig.get_suptitle())"
+    assert session.value(drawn) == "('drawn', 'red', 2, 'all')"
+    same = "ax is fig.axes[0] is line.axes, line is ax.lines[1], bar.ax is fig.axes[1]"
+    assert session.value(f"({same})") == "(True, True, True)"
+    session.ok("fig.canvas.draw()")
 
 
 MODEL = (

@@ -77,7 +77,9 @@ def shown_by(cell: Cell) -> str:
 def _error(failure: str) -> str:
     """Return an error's own line. What isn't defined is said in other words by a remote cell."""
     kind, *lines = re.sub(r"TaskError\((\w+)\)", r"\1", failure).split("\n")
-    said = next((line for line in reversed(lines) if line.startswith(f"{kind}:")), kind)
+    qualified = re.compile(rf"(\w+\.)*({kind}:.*)")
+    found = filter(None, map(qualified.fullmatch, reversed(lines)))
+    said = next((each[2] for each in found), kind)
     if kind in ("NameError", "NotDefinedError"):
         return "NameError " + re.findall(r"['`](\w+)['`]", said)[0]
     return said

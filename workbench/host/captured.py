@@ -160,7 +160,11 @@ class Captured:
         estimator = Estimator(self._reducers)
         new = [n for n in outputs if n in bound and before.get(n, _NOTHING) is not bound[n]]
         sizes = {name: estimator.estimate(bound[name]) for name in new}
-        large = {n for n, size in sizes.items() if size.bytes > TOGETHER or size.at_least}
+        large = {
+            name
+            for name, size in sizes.items()
+            if size.bytes > TOGETHER or (size.at_least and size.can_be_pickled)
+        }
         if large:
             pairs, _ = in_common({**self.values, **bound}, large)
             for name in large.difference(*pairs):
@@ -169,7 +173,8 @@ class Captured:
 
     def _pack(self, found: Difference, bound: dict[str, Any]) -> PackedValues:
         names = {**{n: self.values[n] for n in found.names if n in self.values}, **bound}
-        value = dict(map(_by_bytes, found.objects.items())), found.variables, bound
+        states = dict(map(_by_bytes, found.objects.items()))
+        value = states, found.renewed, found.variables, bound
         assert self._engine is not None
         there = OtherSide(found.numbers, self._namespace, found.arrays, self._of_modules)
         return self._engine.ask(Pack(value, lambda: names, there))[0]
@@ -179,7 +184,7 @@ class Captured:
         stayed: dict[str, str] = {}
         for name, value in list(bound.items()):
             try:
-                self._pack(found._replace(objects={}, variables={}), {name: value})
+                self._pack(found._replace(objects={}, renewed={}, variables={}), {name: value})
             except SerializationError as error:
                 stayed[name] = error.failures[0].why if error.failures else str(error)
                 del bound[name]

@@ -27,7 +27,7 @@ from workbench.report.markup import Rich, Table, page
 from workbench.report.write_back import OF_ITEM, OF_NAMESPACE, filled_in
 from workbench.serialization.aliases import in_common
 from workbench.serialization.estimate import Estimate, Estimator
-from workbench.serialization.mutations import BUDGET
+from workbench.serialization.mutations import SLOW
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown unasked."""
@@ -207,7 +207,7 @@ class CellInputs:
             for name, sent in self._captured.items()
             if isinstance(sent, ObjectRef)
             and name in self._notebook.variables
-            and self._freshness.pickling(name, self._notebook.variables[name]) > BUDGET
+            and self._freshness.pickling(name, self._notebook.variables[name]) > SLOW
         ]
 
     def preview(self, sent: bool = False) -> InputsPreview:

@@ -19,6 +19,7 @@ from workbench.engine.queries import OwnReducers, Pack
 from workbench.host.captured import Tracked
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
+from workbench.serialization.libraries import OwnArray
 from workbench.serialization.merging import MERGED, ConflictError, merged
 from workbench.serialization.mutations import (
     NO_DIFFERENCE,
@@ -99,7 +100,8 @@ class Originals:
         finally:
             if paused:
                 gc.enable()
-        return packed | self.tracked.by_number(by_reference)
+        own = {n: each.array for n, each in packed.items() if type(each) is OwnArray}
+        return packed | own | self.tracked.by_number(by_reference)
 
     def watch(self) -> None:
         """Remember the objects' state, to find out later whether the notebook changed them."""
@@ -161,28 +163,32 @@ class Originals:
     ) -> dict[str, Any]:
         assert mutations.packed is not None
         opened = mutations.packed.open(_CHANGED, lambda n: value_of(n, own), variables)
-        states, anew, bound = opened[0]
+        states, renewed, anew, bound = opened[0]
         # What is bound anew, or comes with all its parts, replaces what was changed inside it.
         if {*here.names} & {*anew, *mutations.coarse} or {*here.variables} & {*mutations.names}:
             raise ConflictError
         for number in here.objects.keys() & states.keys():
             now = self._state(own[number], states[number])
             states[number] = self._merged(number, now, states[number])
-        renewed = {id(values[name]): value for name, value in anew.items() if name in values}
+        instead = {id(own[number]): each for number, each in renewed.items() if number in own}
+        instead |= {id(values[name]): value for name, value in anew.items() if name in values}
         variables |= {name: value for name, value in anew.items() if name not in values}
         updates = []
         for number, new in states.items():
             value = own[number]
             if not can_restore(value, new):
                 raise ValueError("an array is read-only here, or of another shape or type")
-            updates.append((value, new, self._state(value, new)))
+            old = self._state(value, new)
+            if old.kind != new.kind:
+                raise ValueError(f"a {type(value).__name__} can't be changed in place")
+            updates.append((value, new, old))
         # First what may fail, last what can't: arrays, of which no old copy is kept.
         updates.sort(key=lambda update: _ORDER.get(update[1].kind, 1))
         with ki_protection():
             _all_or_nothing(updates)
             for name, value in list(variables.items()):
-                if id(value) in renewed:
-                    variables[name] = renewed[id(value)]
+                if id(value) in instead:
+                    variables[name] = instead[id(value)]
         return bound  # type: ignore[no-any-return]
 
     def _merged(self, number: int, here: ReducedState, there: ReducedState) -> ReducedState:

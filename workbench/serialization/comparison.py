@@ -1,7 +1,7 @@
 """Compares a value with bytes: those in the store, or those of an earlier pickle.
 
 Exact: the value is pickled again and compared with the old pickle, its buffers with the old ones.
-Nothing is copied; it stops at the first difference, or when its time is up.
+Nothing is copied; it stops at the first difference, or when its budget is used up.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import ctypes
 import os
 import pickle
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +26,13 @@ from workbench.serialization.codec import Contents, is_plain, plain_form, serial
 from workbench.serialization.pickler import ByteCounter, Pickler
 
 BUDGET = 0.2
-"""Least time budget, in seconds, of one value's check: one thread compares 1 GB in it."""
+"""Least budget, in seconds of work, of one value's check: one thread compares 1 GB in it."""
 
 AT_LEAST = 0.002
 """Seconds for a value whatever was spent on others: enough for a small one."""
 
 PIECE = 4 << 20
-"""Bytes compared between two checks of the clock: about half a millisecond."""
+"""Bytes compared at once: about half a millisecond."""
 
 SMALL = 4 << 10
 """Bytes up to which copying is faster than asking for addresses."""
@@ -60,11 +62,11 @@ class Verdict(Enum):
 
 
 class Comparison(NamedTuple):
-    """``seconds`` that the comparison took; if unfinished, an estimate for all of it."""
+    """``seconds`` of work, as `_Clock` counts it; if unfinished, an estimate for all of it."""
 
     verdict: Verdict
     seconds: float
-    pickling: float = 0.0  # the part of `seconds` that this thread spent pickling
+    pickling: float = 0.0  # the part of `seconds` that was spent pickling
 
 
 def compare(
@@ -83,7 +85,7 @@ def compare(
     reducers : mapping
         The custom reducers that the first pickle was made with.
     seconds : float
-        Time budget. The user's code that pickles an object isn't interrupted.
+        Budget for the work. The user's code that pickles an object isn't interrupted.
 
     Returns
     -------
@@ -98,8 +100,8 @@ def compare(
     except _TooLongError as error:
         return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
     except Exception:  # `_DifferentError`; or it can't be pickled: its sender will see why
-        return Comparison(Verdict.CHANGED, clock.elapsed)
-    return Comparison(Verdict.SAME, clock.elapsed, pickling)
+        return Comparison(Verdict.CHANGED, clock.worked)
+    return Comparison(Verdict.SAME, clock.worked, pickling)
 
 
 def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdict:
@@ -261,23 +263,16 @@ class _TooLongError(Exception):
 
 
 class _Clock:
-    def __init__(self, seconds: float) -> None:
-        self.began = time.perf_counter()
-        self.until = self.began + seconds
-        self._began_work = time.thread_time()
+    """Counts work, so that the load of the machine decides nothing: this thread's processor time,
+    and what comparing ``elsewhere`` takes by the number of bytes."""
 
-    @property
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.began
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.elsewhere = seconds, 0.0
+        self._began = time.thread_time()
 
     @property
     def worked(self) -> float:
-        """Processor time of this thread only: a busy machine doesn't make a value seem dear."""
-        return time.thread_time() - self._began_work
-
-    @property
-    def is_up(self) -> bool:
-        return time.perf_counter() > self.until
+        return time.thread_time() - self._began + self.elsewhere
 
 
 # -- the pickle -----------------------------------------------------------------------------------
@@ -326,9 +321,9 @@ class _ComparedFile:
         if len(before) < len(new) or not _is_same(new, before):
             raise _DifferentError
         self.at = end
-        if end < len(self._before) and self._clock.is_up:
+        if end < len(self._before) and self._clock.worked > self._clock.seconds:
             share = (self.at or 1) / max(len(self._before), 1)
-            whole = self._clock.elapsed / share + self._outband / ONE_THREAD
+            whole = self._clock.worked / share + self._outband / ONE_THREAD
             raise _TooLongError(whole, self._clock.worked / share)
 
 
@@ -388,25 +383,21 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
         return
     # A changed array has mostly changed in many places: first compare pieces spread all over it.
     stride = max(len(pieces) // 64, 1)
-    order = iter(sorted(range(len(pieces)), key=lambda n: n % stride))
-    began = time.perf_counter()
-    done: list[int] = []  # bytes; `append` is atomic, so threads don't lose each other's counts
-    ends: list[bool] = []  # True: a difference; False: time is up. Exceptions would form a cycle
+    order = sorted(range(len(pieces)), key=lambda n: n % stride)
+    threads = min(MOST_THREADS, os.cpu_count() or 1) if total >= PARALLEL else 1
+    speed = ONE_THREAD * threads
+    ends = [*accumulate(pieces[n][0].nbytes for n in order)]
+    count = max(bisect_right(ends, (clock.seconds - clock.worked) * speed), 1)
+    left = iter(order[:count])  # shared by the threads: each piece is compared once
+    differ: list[bool] = []  # exceptions would form a cycle
 
     def run() -> None:
-        for number in order:  # shared by the threads: each piece is compared once
-            if ends:
+        for number in left:
+            if differ:
                 return
-            if done and clock.is_up:
-                ends.append(False)
-                return
-            now, before = pieces[number]
-            if not _is_same(now, before):
-                ends.append(True)
-                return
-            done.append(now.nbytes)
+            if not _is_same(*pieces[number]):
+                differ.append(True)
 
-    threads = min(MOST_THREADS, os.cpu_count() or 1) if total >= PARALLEL else 1
     if threads < 2:
         run()
     else:
@@ -415,13 +406,13 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
                 for future in [pool.submit(run) for _ in range(threads)]:
                     future.result()
             except BaseException:  # Ctrl-C
-                ends.append(False)
+                differ.append(False)
                 raise
-    if any(ends):
+        clock.elsewhere += ends[count - 1] / speed
+    if differ:
         raise _DifferentError
-    if ends:
-        spent = time.perf_counter() - began
-        raise _TooLongError(began - clock.began + spent * total / sum(done))
+    if count < len(order):
+        raise _TooLongError(clock.worked + (total - ends[count - 1]) / speed)
 
 
 def _is_same(a: Array, b: Array) -> bool:

@@ -201,7 +201,7 @@ SMALL = 4096
 """Bytes of an array up to which it is pickled in-band, and not copied out of a buffer."""
 
 
-class _Own:
+class OwnArray:
     """Stands for an array that must be writable after unpickling."""
 
     def __init__(self, array: Array) -> None:
@@ -223,10 +223,17 @@ def _reduce_with_own_arrays(thing: Any) -> Any:
         return NotImplemented
     made, arguments, state, *rest = reduced
     state = {
-        name: _Own(value) if isinstance(value, np.ndarray) and name not in _ONLY_READ else value
+        name: OwnArray(value) if isinstance(value, np.ndarray) and name not in _ONLY_READ else value
         for name, value in state.items()
     }
     return made, arguments, state, *rest
+
+
+def _reduce_callbacks(registry: Any) -> Any:
+    """Reduce with the next number derived from the callbacks: each pickle of it would count up."""
+    made, arguments, state, *_ = registry.__reduce_ex__(2)
+    numbers = (number for each in state["callbacks"].values() for number in each)
+    return made, arguments, {**state, "_cid_gen": 1 + max(numbers, default=-1)}
 
 
 # -- torch: tensors on the CPU ---------------------------------------------------------------------
@@ -296,6 +303,7 @@ def _refuse(obj: Any) -> Any:
 
 _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("ctypes", "CDLL"): _refuse,
+    ("matplotlib", "CallbackRegistry"): _reduce_callbacks,
     ("multiprocessing", "Connection"): _refuse,  # its copy would close the descriptor
     ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
     ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,

@@ -18,7 +18,14 @@ import numpy as np
 import xxhash
 
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.comparison import PIECE, Verdict, as_bytes, compare_bytes, is_sealed
+from workbench.serialization.comparison import (
+    ONE_THREAD,
+    PIECE,
+    Verdict,
+    as_bytes,
+    compare_bytes,
+    is_sealed,
+)
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
@@ -27,6 +34,7 @@ from workbench.serialization.object_state import (
     BoundName,
     ReducedState,
     bindings,
+    flat,
     has_memory,
     is_builtin,
     is_same,
@@ -38,8 +46,18 @@ from workbench.serialization.object_state import (
 from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
 from workbench.serialization.pickler import Pickler
 
-BUDGET = 0.1
-"""Seconds allowed for comparing all objects, and also for taking their digests before."""
+BUDGET = 0.25
+"""Seconds of work allowed for comparing all objects, and also for taking their digests before."""
+
+OBJECT, ATOM, REFERENCE, PICKLED = 10e-6, 0.05e-6, 1.5e-6, 1e-9
+"""Seconds of work on an idle machine for an object, a number or text in it, another object in it,
+and a byte of its pickle. Counted, not measured: a busy one takes several times as long."""
+
+SLOW = 0.1
+"""Seconds of pickling from which a stored object isn't compared."""
+
+PATIENCE = 4
+"""Processor time that the work may take, as a multiple: the user's code may be slow."""
 
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. If a variable has more, only the objects that it refers to directly
@@ -64,14 +82,29 @@ class _Seen(NamedTuple):
 
 
 class _TimeIsUpError(Exception):
-    """The time for examining objects is used up."""
+    """The budget for examining objects is used up."""
+
+
+class _Budget:
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._until = time.thread_time() + PATIENCE * seconds
+
+    def spend(self, seconds: float) -> None:
+        self._left -= seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds of work; negative if it is used up."""
+        return min(self._left, self._until - time.thread_time())
 
 
 class Difference(NamedTuple):
     """Changes since the tracker was made.
 
     ``objects``: new states, by number, of objects that the other side can change in place.
-    ``variables``: values of variables that must be bound anew. ``numbers``: objects to write as
+    ``renewed``: by number, objects that it can't: they take the place of its own. ``variables``:
+    values of variables that must be bound anew. ``numbers``: objects to write as
     numbers when these are packed. ``names``: variables through which a change can be seen.
     ``unknown``: variables not compared, or not wholly, for lack of time.
     ``unsteady``: variables that can't be compared: no two pickles of them are the same.
@@ -79,6 +112,7 @@ class Difference(NamedTuple):
     """
 
     objects: dict[int, ReducedState]
+    renewed: dict[int, Any]
     variables: dict[str, Any]
     numbers: dict[int, int]
     names: tuple[str, ...]
@@ -88,7 +122,7 @@ class Difference(NamedTuple):
     arrays: tuple[Array, ...] = ()
 
 
-NO_DIFFERENCE = Difference({}, {}, {}, (), (), (), ())
+NO_DIFFERENCE = Difference({}, {}, {}, {}, (), (), (), ())
 
 
 class MutationTracker:
@@ -103,7 +137,8 @@ class MutationTracker:
     reducers : mapping
         Those with which the values were packed.
     seconds : float
-        Processor time for taking the digests, so that a busy machine changes nothing.
+        Budget for taking the digests, in seconds of work (see `OBJECT`), so that a busy machine
+        changes nothing.
     foreign : collection of int
         Numbers of objects that the other side lacks: they are bound anew.
     slow : collection of int
@@ -133,19 +168,19 @@ class MutationTracker:
         self._objects: dict[int, Any] = {}  # the tracked ones, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
-        until = time.thread_time() + seconds
+        budget = _Budget(seconds)
         self._unknown: set[int] = set()
         self._coarse: set[int] = set()
-        self._before = self._find(until)
+        self._before = self._find(budget)
         late = {n: seen for n, seen in self._before.items() if n not in self._unknown}
-        missed, broken = self._take_digests(late, until, is_fresh=True)
+        missed, broken = self._take_digests(late, budget, is_fresh=True)
         self._before |= late
         self._unknown |= missed | broken.keys()
-        self._unsteady = self._never_the_same(until) - self._unknown
+        self._unsteady = self._never_the_same(budget) - self._unknown
 
     # -- which they are, and what they are --------------------------------------------------------
 
-    def _find(self, until: float) -> dict[int, _Seen]:
+    def _find(self, budget: _Budget) -> dict[int, _Seen]:
         """Find the objects that the variables reach through other numbered objects."""
         known = self._known
         for number, obj in self._memo.items():
@@ -162,28 +197,27 @@ class MutationTracker:
             number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
         }
         found: dict[int, _Seen] = {}
-        now = time.thread_time()
-        soon = (now + until) / 2  # the rest is for objects with too many parts
+        half = budget.left / 2  # the rest is for objects with too many parts
         for roots in (*self._roots.values(), *self._inside.values()):
             mine: dict[int, _Seen] = {}
             queue = list(roots)
             for number in queue:  # grows meanwhile
                 if number in found or number in mine or number in self._bound:
                     continue
-                if number not in roots and (now > soon or len(found) + len(mine) > MOST_OBJECTS):
+                is_late = budget.left < half or len(found) + len(mine) > MOST_OBJECTS
+                if is_late and number not in roots:
                     mine = {number: mine[number] for number in roots if number in mine}
                     self._coarse |= mine.keys()
                     break
                 try:
                     if number in self._slow and not is_builtin(self._memo[number]):
                         self._unknown.add(number)
-                    elif now < until:
-                        mine[number] = self._see(self._memo[number])
+                    elif budget.left >= 0:
+                        mine[number] = self._see(self._memo[number], budget)
                         queue += mine[number].parts
                 except Exception:  # from the user's code
                     self._unknown.add(number)
-                now = time.thread_time()
-                if now > until:  # this object, or one before it, has used it up
+                if budget.left < 0:  # this object, or one before it, has used it up
                     self._unknown.add(number)
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
@@ -193,25 +227,27 @@ class MutationTracker:
         self._methods = {id(obj): (number, obj.__self__) for number, obj in methods.items()}
         return found
 
-    def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
+    def _see(self, obj: Any, budget: _Budget, before: _Seen | None = None) -> _Seen:
         """Return an object's state; ``before`` itself if the leaves are the same."""
         state = object_state_of(obj, self._reducers)
         named = leaves(state)
+        budget.spend(OBJECT + ATOM * len(named or ()))
         if before is not None and is_same(before.leaves, named):
             return before
         is_flat = named is not None and FIXED.issuperset(map(type, named))
-        inside = () if named is None or is_flat else named
+        inside = [*flat(state.maker)] if state.kind == WHOLE else () if is_flat else named or ()
+        budget.spend(REFERENCE * len(inside))
         parts = frozenset(_numbers((type(obj), *inside), self._known))  # its class is a part, too
         return _Seen(state.kind, named, b"", state.maker, parts, is_flat)
 
     def _take_digests(
-        self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
+        self, seen: dict[int, _Seen], budget: _Budget, is_fresh: bool = False
     ) -> tuple[set[int], dict[int, Exception]]:
         """Add digests where they are needed. Return the objects for which there was no time, and
         those with a part that can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
-        digest = _StateDigest(until, self._opened, is_fresh)
+        digest = _StateDigest(budget, self._opened, is_fresh)
         pickler: NumberingPickler | None = None
         for number, each in seen.items():
             if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
@@ -227,7 +263,8 @@ class MutationTracker:
                 state = object_state_of(obj, self._reducers)
                 pickler.root = obj if state.kind == WHOLE else None
                 pickler.met = set()
-                taken = digest.digest_of(pickler, (state.parts, state.maker))
+                is_whole = state.kind == WHOLE
+                taken = digest.digest_of(pickler, (state.parts, is_whole or state.maker))
                 parts = each.parts | pickler.met
                 seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
             except _TimeIsUpError:
@@ -236,11 +273,11 @@ class MutationTracker:
                 broken[number] = error
         return unknown, broken
 
-    def _never_the_same(self, until: float) -> set[int]:
+    def _never_the_same(self, budget: _Budget) -> set[int]:
         """Return the objects whose state differs each time it is taken."""
         by_user = {*filter(is_by_user, {*map(type, self._objects.values())})}
         asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
-        return self._compare(asked, until)[1] if asked else set()
+        return self._compare(asked, budget)[1] if asked else set()
 
     def _say_all(self, named: Iterable[Any]) -> bool:
         """True if none of these can change unnoticed."""
@@ -253,9 +290,9 @@ class MutationTracker:
         )
 
     def difference(self, seconds: float = BUDGET) -> Difference:
-        """Return what changed; comparing may take this many seconds."""
+        """Return what changed; comparing may take this many seconds of work."""
         compared = [n for n in self._before if n not in self._unsteady]
-        now, changed, unknown = self._compare(compared, time.thread_time() + seconds)
+        now, changed, unknown = self._compare(compared, _Budget(seconds))
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         anew |= changed & self._foreign
@@ -278,6 +315,7 @@ class MutationTracker:
                 **{n: object_state_of(self._objects[n], self._reducers) for n in changed - anew},
                 **{n: ReducedState("bindings", bound) for n, bound in rebound.items()},
             },
+            {n: self._objects[n] for n in anew},
             {n: self._values[n] for n, roots in self._roots.items() if roots & anew},
             {key: n for key, n in numbers.items() if n not in anew},
             tuple(dict.fromkeys(names)),
@@ -288,7 +326,7 @@ class MutationTracker:
         )
 
     def _compare(
-        self, numbers: Iterable[int], until: float
+        self, numbers: Iterable[int], budget: _Budget
     ) -> tuple[dict[int, _Seen], set[int], set[int]]:
         """Return the present state of each, those that changed, and those that weren't compared."""
         now: dict[int, _Seen] = {}
@@ -299,11 +337,11 @@ class MutationTracker:
             before = self._before[number]
             if number in unknown:
                 continue
-            if time.thread_time() > until:
+            if budget.left < 0:
                 unknown.add(number)
                 continue
             try:
-                each = now[number] = self._see(self._objects[number], before)
+                each = now[number] = self._see(self._objects[number], budget, before)
             except Exception:  # from the user's code; packing will report it
                 changed.add(number)
                 continue
@@ -311,7 +349,7 @@ class MutationTracker:
                 late[number] = each
             elif each is not before:
                 changed.add(number)
-        missed, broken = self._take_digests(late, until)
+        missed, broken = self._take_digests(late, budget)
         changed |= broken.keys()
         for number in late.keys() - missed - broken.keys():
             if (late[number].kind, late[number].digest) != (
@@ -354,14 +392,14 @@ class MutationTracker:
 class _StateDigest:
     """File for a pickler that keeps only a digest of what is written."""
 
-    def __init__(self, until: float, opened: bool, is_fresh: bool) -> None:
-        self._until = until
+    def __init__(self, budget: _Budget, opened: bool, is_fresh: bool) -> None:
+        self._budget = budget
         self._opened = opened
         self._is_fresh = is_fresh  # nobody has used the objects yet
         self._hash = xxhash.xxh3_128()
 
     def check(self) -> None:
-        if time.thread_time() > self._until:
+        if self._budget.left < 0:
             raise _TimeIsUpError
 
     def digest_of(self, pickler: Pickler, value: Any) -> bytes:
@@ -373,6 +411,7 @@ class _StateDigest:
 
     def write(self, data: Any, /) -> None:
         self._hash.update(data)
+        self._budget.spend(PICKLED * len(data))
         self.check()
 
     def _is_still(self, array: Array) -> bool | None:
@@ -385,7 +424,8 @@ class _StateDigest:
             return True
         if parts is None:
             return None
-        verdict = compare_bytes(parts, self._until - time.thread_time())
+        verdict = compare_bytes(parts, self._budget.left)
+        self._budget.spend(sum(now.nbytes for now, _ in parts) / ONE_THREAD)
         if verdict is Verdict.UNKNOWN:
             raise _TimeIsUpError
         return verdict is Verdict.SAME

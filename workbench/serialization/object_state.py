@@ -50,7 +50,7 @@ class ReducedState(NamedTuple):
     parts: Any
     maker: Any = None
     """What can't be changed in place: dtype and shape of an array, or the function and arguments
-    that make the object."""
+    that make the object; of an iterator only the arguments."""
 
 
 WHOLE = "whole"
@@ -128,6 +128,9 @@ def object_state_of(value: Any, reducers: Reducers) -> ReducedState:
         return ReducedState("subclass", own, (kind, value.dtype, value.shape))
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return ReducedState(kind.__name__, *_NUMPY[kind.__name__](value))
+    if kind.__name__ == "CallbackRegistry" and kind.__module__ == "matplotlib.cbook":
+        # Its pickle has only some of its callbacks.
+        return ReducedState("callbacks", ())
     try:
         reduced = value.__reduce_ex__(5)
     except TypeError:  # perhaps only the pickler knows how
@@ -137,7 +140,8 @@ def object_state_of(value: Any, reducers: Reducers) -> ReducedState:
     make, args, state, items, entries = (*reduced, None, None, None)[:5]
     is_empty = make is copyreg.__newobj__ and args == (kind,)  # type: ignore[attr-defined]
     if not is_empty and state is items is entries is None:
-        return ReducedState(WHOLE, value)
+        # Others may share memory between what they are made of and what they show: pandas' blocks.
+        return ReducedState(WHOLE, value, args if kind.__module__ in _ITERATORS else None)
     parts = (
         _own(state),
         None if items is None else list(items),
@@ -153,6 +157,10 @@ _BUILTIN: dict[type, Callable[[Any], Any]] = {
     set: list,
     bytearray: bytes,
 }
+
+
+_ITERATORS = ("builtins", "itertools")
+"""Modules with iterators over other iterators: `zip`, `enumerate`, `chain`."""
 
 
 def is_builtin(value: Any) -> bool:
@@ -199,7 +207,7 @@ def leaves(found: ReducedState) -> list[Any] | None:
     if kind != "state":
         return None
     state, items, entries = parts
-    listed = [*_flat(state), items is not None, entries is not None, *_flat(maker)]
+    listed = [*flat(state), items is not None, entries is not None, *flat(maker)]
     if items is not None:
         listed += items
     for key, value in entries or ():
@@ -207,11 +215,12 @@ def leaves(found: ReducedState) -> list[Any] | None:
     return listed
 
 
-def _flat(state: Any) -> Iterable[Any]:
+def flat(state: Any) -> Iterable[Any]:
+    """Return what is in a state's dicts and tuples, with their lengths."""
     if type(state) is dict:
         return (len(state), *state, *state.values())
     if type(state) is tuple:
-        return (len(state), *chain.from_iterable(map(_flat, state)))
+        return (len(state), *chain.from_iterable(map(flat, state)))
     return (state,)
 
 
@@ -223,7 +232,7 @@ def is_same(before: list[Any] | None, now: list[Any] | None) -> bool:
 
 
 def is_same_maker(before: Any, now: Any) -> bool:
-    return is_same([*_flat(before)], [*_flat(now)])
+    return is_same([*flat(before)], [*flat(now)])
 
 
 def _is_equal(before: Any, now: Any) -> bool:
@@ -328,6 +337,8 @@ def restore(value: Any, new: ReducedState, old: ReducedState) -> None:
             data, mask, value.fill_value = parts
             value.mask = np.ma.nomask if mask is None else mask
             np.copyto(value.data, data)
+        case "callbacks":
+            pass  # this process's own
         case "Generator":
             value.bit_generator.state = parts
         case "RandomState":

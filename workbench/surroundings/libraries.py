@@ -160,18 +160,38 @@ def _shell() -> Any:
 
 
 def _shell_tables() -> State | None:
-    """Return the shell's tables: formatters of types, hooks."""
+    """Return the shell's tables, formatters of types and hooks, without matplotlib's entries.
+
+    Pyplot adds hooks at its first figure; IPython moves the formatter of figures when it shows one.
+    """
     shell = _shell()
-    return None if shell is None else dict(enumerate(shell.tables()))
+    return None if shell is None else {n: _own(each) for n, each in enumerate(shell.tables())}
 
 
 def _first_shell_tables() -> State | None:
     """Return the tables as they were when the shell was made: a cell may have changed them."""
     shell = _shell()
-    return None if shell is None else dict(enumerate(shell.first_tables))
+    return None if shell is None else {n: _own(each) for n, each in enumerate(shell.first_tables)}
 
 
-def _fill(live: State, number: int, content: Any) -> None:
-    table = live[number]
+def _own(table: Any) -> Any:
+    own = [entry for entry in table if not _is_matplotlibs(entry)]
+    if isinstance(table, dict):
+        return {key: table[key] for key in own}
+    return set(own) if isinstance(table, set) else own
+
+
+def _fill(_: State, number: int, content: Any) -> None:
+    table = _shell().tables()[number]
+    others = [*filter(_is_matplotlibs, table)]
+    filled = (
+        {k: table[k] for k in others} | content if isinstance(table, dict) else others + content
+    )
     table.clear()
-    getattr(table, "extend" if isinstance(table, list) else "update")(content)
+    getattr(table, "extend" if isinstance(table, list) else "update")(filled)
+
+
+def _is_matplotlibs(entry: object) -> bool:
+    """True for a type, the name of one, or a function."""
+    module = entry[0] if isinstance(entry, tuple) else getattr(entry, "__module__", "")
+    return str(module).startswith("matplotlib")

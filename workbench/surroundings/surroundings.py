@@ -59,7 +59,7 @@ class Surroundings:
         self, used: Iterable[Part] | None = None, imported: Callable[[], object] = int
     ) -> None:
         self._used = list(parts().values() if used is None else used)
-        self._saved = {part: part.first() for part in self._used}
+        self._saved = {part: part.look() for part in self._used}
         self._waiting: dict[Part, State] = {}  # values sent for libraries not yet imported
         self._imported = imported
         self._imports = ImportWatch(self._learning)
@@ -189,7 +189,8 @@ class Surroundings:
             return
         for key in differing(before, after):
             was, now = before.get(key, GONE), after.get(key, GONE)
-            put_entry(saved, key, merged(saved.get(key, GONE), was, now))
+            mine = saved.get(key, GONE)
+            put_entry(saved, key, copied(now) if is_equal(mine, was) else merged(mine, was, now))
 
 
 @contextmanager
