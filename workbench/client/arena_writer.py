@@ -91,6 +91,7 @@ class ArenaWriter:
         self._next_id = next_id
         self._spares = spares
         self._huge = huge
+        self._starting = threading.Lock()  # alone, because sending takes other locks
         self._lock = threading.Lock()
         self._copier = Copier(threads, ki_protection)
         self._capacity = 0
@@ -222,7 +223,7 @@ class ArenaWriter:
 
     def _start(self, capacity: int) -> _Memory:
         """Make one sparse segment with room for all the store may hold."""
-        with self._lock, ki_protection():
+        with self._starting, ki_protection():
             if self._memory is not None:
                 return self._memory
             size = round_up(capacity * ADDRESS_SLACK)
@@ -371,7 +372,7 @@ class ArenaWriter:
 
     def close(self) -> None:
         self._copier.close()
-        with self._lock:
+        with self._starting, self._lock:
             self.abandon()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
@@ -12,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.patience import THOROUGH
+from tests.patience import THOROUGH, TIMEOUT
 from tests.unit.core.peers import ABOUT
-from workbench.client.arena_writer import ArenaWriter, Claims
+from workbench.client.arena_writer import INLINE, ArenaWriter, Claims
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -63,13 +64,16 @@ class Server:
                 store.trim(message)
 
     @contextmanager
-    def store(self, number: int) -> Iterator[ArenaWriter]:
-        """One client's."""
+    def store(
+        self, number: int, opened: Callable[[], object] = lambda: None
+    ) -> Iterator[ArenaWriter]:
+        """One client's. ``opened`` is called while it sends a segment."""
 
         def post(message: Any) -> None:
             if isinstance(message, Parcel):
                 self.segments.append(os.dup(message.fds[0]))
                 message = message.message
+                opened()
             self.tell(number, message)
 
         def ask(question: Callable[[int], ev.Event]) -> Any:
@@ -85,6 +89,23 @@ class Server:
         self.tell(number, ev.Hello(1, number))
         with closing(store):
             yield store
+
+
+def test_memory_is_given_back_while_the_first_is_announced() -> None:
+    """Sending may have to wait for a thread that does just that."""
+
+    def give_back() -> None:
+        other = threading.Thread(target=store.withdraw, args=([(INLINE, 0)],))
+        other.start()
+        other.join(TIMEOUT)
+        waits.append(other.is_alive())
+
+    server, waits = Server(), list[bool]()
+    with server.store(1, give_back) as store:
+        store.write(codec.serialize(np.zeros(LARGEST, np.uint8), {}), (), CAPACITY, [])
+    assert waits == [False]
+    for fd in server.segments:
+        os.close(fd)
 
 
 @pytest.mark.thorough
