@@ -35,6 +35,7 @@ class Cell:
         self.idle = False
         self.error: str | None = None  # of the reply: the cell itself failed
         self.clears: list[bool] = []
+        self.remarks = ""  # what is said in grey
         self.lines: list[dict[str, Any]] = []  # what the job's line was, one after the other
         self.bars: dict[str, str] = {}  # lines with a place of their own
         self.comms: list[tuple[str, dict[str, Any], list[bytes]]] = []  # what widgets said
@@ -46,8 +47,8 @@ class Cell:
 
     @property
     def notes(self) -> str:
-        """What is said besides: on its line, or, if it was quick and has none, on stderr."""
-        return self.line + self.text("stderr")
+        """What is said besides: on its line, or, if it was quick and has none, in grey."""
+        return self.line + self.remarks + self.text("stderr")
 
     @property
     def printed(self) -> list[str]:
@@ -205,7 +206,9 @@ class Kernel:
             try:
                 self._take(self.client.get_iopub_msg(timeout=deadline - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"waited in vain; cells: {self._cells}") from None
+                raise AssertionError(
+                    f"waited in vain; cells: {[*self._cells.values()][-5:]}"
+                ) from None
 
     def _take(self, message: dict[str, Any]) -> None:
         cell = self._cells.get(message["parent_header"].get("msg_id", ""))
@@ -227,6 +230,8 @@ class Kernel:
             cell.clears.append(content["wait"])
         elif name.startswith("workbench-job-"):
             cell.lines.append(content["data"])
+        elif name.startswith("workbench-remark-"):
+            cell.remarks += content["data"]["text/plain"] + "\n"
         elif "workbench-bar-" in name:
             cell.bars[name] = content["data"]["text/plain"]
         elif kind.startswith("comm_"):

@@ -39,16 +39,16 @@ def test_a_notebook_with_an_older_module_is_told_so_once(kernel: Kernel, edit: E
     kernel.ok("import edited_helpers\nwb.init(workers=2)")
     kernel.ok("asks = wb.remote(lambda n: edited_helpers.answer())")
     edit("second")  # no worker has imported it by now
-    assert not kernel.ok("1 + 1").text("stderr")
+    assert not kernel.ok("1 + 1").notes
     cell = kernel.ok(ASKS)
     assert cell.text() == "{'second'}\n"
-    assert "`edited_helpers` was edited after this notebook had imported it" in cell.text("stderr")
-    assert cell.text("stderr").count("importlib.reload(edited_helpers)") == 1
-    assert not kernel.ok(ASKS).text("stderr")
+    assert "`edited_helpers` was edited after this notebook had imported it" in cell.notes
+    assert cell.notes.count("importlib.reload(edited_helpers)") == 1
+    assert not kernel.ok(ASKS).notes
     kernel.ok("del sys.modules['edited_helpers']; import edited_helpers")
-    assert not kernel.ok(ASKS).text("stderr")
+    assert not kernel.ok(ASKS).notes
     edit("third")
-    assert "this notebook" in kernel.ok(ASKS).text("stderr")
+    assert "this notebook" in kernel.ok(ASKS).notes
     reload = "import importlib; importlib.reload(edited_helpers)"
     assert kernel.ok(f"{reload}\n{ASKS}").text() == "{'third'}\n"  # the workers do so, too
 
@@ -61,7 +61,7 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(kernel: Kernel, ed
         edit("second")
         for _ in range(3):
             cell = kernel.ok(IN_CELL)
-            assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+            assert (cell.text(), cell.notes) == ("second\n", "")
     finally:
         kernel.ok("%autoreload 0\n%workbench stop")
 
@@ -73,11 +73,11 @@ def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> No
     edit("second")
     cell = kernel.ok(IN_CELL)
     assert cell.text() == "first\n"
-    assert "`edited_helpers` was edited after this worker had imported it" in cell.text("stderr")
-    assert not kernel.ok(IN_CELL).text("stderr")
+    assert "`edited_helpers` was edited after this worker had imported it" in cell.notes
+    assert not kernel.ok(IN_CELL).notes
     kernel.ok("import importlib, edited_helpers\nimportlib.reload(edited_helpers)")
     cell = kernel.ok(IN_CELL)
-    assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    assert (cell.text(), cell.notes) == ("second\n", "")
 
 
 @pytest.mark.extended
@@ -94,22 +94,22 @@ def test_after_a_restart_the_workers_have_what_the_notebook_has(
     kernel.restart(now=True)
     kernel.ok(f"{begin}\nimport edited_helpers\n%workbench start --session desk")
     cell = kernel.ok(IN_CELL)
-    assert (cell.text(), cell.text("stderr")) == ("second\n", "")
+    assert (cell.text(), cell.notes) == ("second\n", "")
 
 
 def test_an_attribute_that_a_cell_sets_is_told_of_once(kernel: Kernel, edit: Edit) -> None:
     kernel.ok("import edited_helpers as helpers, numpy\nwb.init(workers=1)")
     kernel.ok("def asks(n):\n    helpers.here = n\n    return getattr(helpers, 'rate', None)")
     ask = "print(wb.get(wb.remote(asks).remote(1)))"
-    assert not kernel.ok(ask).text("stderr")
-    assert not kernel.ok("helpers.rate = 2\nnumpy.rate = 3\nasks.rate = 4").text("stderr")
+    assert not kernel.ok(ask).notes
+    assert not kernel.ok("helpers.rate = 2\nnumpy.rate = 3\nasks.rate = 4").notes
     cell = kernel.ok(ask)
     assert cell.text() == "None\n"
-    assert cell.text("stderr").startswith("`edited_helpers.rate` was set in this notebook")
-    assert cell.text("stderr").count("\n") == 1
-    assert not kernel.ok(f"helpers.rate += 1\n{ask}").text("stderr")
-    assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").text("stderr")
+    assert cell.notes.startswith("`edited_helpers.rate` was set in this notebook")
+    assert cell.notes.count("\n") == 1
+    assert not kernel.ok(f"helpers.rate += 1\n{ask}").notes
+    assert "helpers.other" in kernel.ok(f"helpers.other = 1\n{ask}").notes
     made = "helpers.Kind = type('Kind', (), {'__module__': 'edited_helpers'})"
-    assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").text("stderr")
-    said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").text("stderr")
+    assert "helpers.Kind`" in kernel.ok(f"{made}\n{ask}").notes
+    said = kernel.ok(f"helpers.Kind.rate = 1\n{ask}").notes
     assert "`edited_helpers.Kind.rate` was set in this notebook" in said

@@ -41,7 +41,7 @@ def test_a_cell_draws_on_a_figure_of_the_notebook(session: Kernel) -> None:
         ),
         session.ok("%%remote -w\nline.set_color('red')\nbar = fig.colorbar(ax.imshow([[1, 2]]))"),
     ]
-    assert [cell.text("stderr") for cell in cells] == ["", ""]
+    assert [cell.remarks for cell in cells] == ["", ""]
     assert not re.search("worker|compared|new ones", "".join(cell.notes for cell in cells))
     drawn = "(ax.get_title(), ax.lines[1].get_color(), len(fig.axes), fig.get_suptitle())"
     assert session.value(drawn) == "('drawn', 'red', 2, 'all')"

@@ -49,7 +49,7 @@ def test_who_has_what_was_changed_has_it_changed(session: Kernel) -> None:
         session.ok(f"{CLASSES}\n{make}\nalias, holder = x, [x]")
         cell = session.ok(f"%%remote -w\n{change}")
         there = session.value(f"({holds}) and alias is x and holder[0] is x")
-        assert (kind, there, cell.text("stderr")) == (kind, "True", "")
+        assert (kind, there, cell.remarks) == (kind, "True", "")
 
 
 NEW: dict[str, Case] = {
@@ -108,7 +108,7 @@ def test_what_connects_variables_connects_them_afterwards(session: Kernel) -> No
     for kind, (make, change, holds) in CONNECTED.items():
         session.ok(f"{CLASSES}\n{make}")
         cell = session.ok(f"%%remote -w\n{change}")
-        assert (kind, session.value(holds), cell.text("stderr")) == (kind, "True", "")
+        assert (kind, session.value(holds), cell.remarks) == (kind, "True", "")
     cell = session.ok("%%remote -w\nwith open('/dev/null') as f: pass")
     assert "f stays on the worker: " in cell.notes
 
@@ -266,7 +266,7 @@ def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
     session.ok(f"{CLASSES}\nmodel, x = Model(), np.zeros(3)\nalias = model\n%put model x")
     cell = session.ok("%%remote -w\nmodel.fit([1], 2)\n;")
     assert session.value("(alias is model, alias.coef_)") == "(True, [2])"
-    assert not cell.text("stderr")
+    assert not cell.remarks
     assert "read-only" in session.failure("%%remote -w\nx[0] = 1")
     # Also if somebody has it.
     session.ok("x = np.arange(5.)\n%put x --replace\nd = {'x': x}")
@@ -293,7 +293,7 @@ def test_who_has_a_read_only_array_has_the_new_one(session: Kernel) -> None:
         session.ok(make)
         cell = session.ok(f"%%remote -w\n{change}")
         there = session.value(f"bool({holds})")
-        assert (kind, there, cell.text("stderr")) == (kind, "True", "")
+        assert (kind, there, cell.remarks) == (kind, "True", "")
 
 
 def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:

@@ -224,7 +224,7 @@ class CellInputs:
         read = known.intersection((*names.required, *names.optional), variables)
         if hides := [name for name in sorted(read) if self._notebook.is_hidden_anew(name)]:
             text = OF_ITEM if self._is_per_item else OF_NAMESPACE
-            self._freshness.notes.append(filled_in(text, hides))
+            self._freshness.note(filled_in(text, hides))
         captured: dict[str, Any] = {}
         absent = []
         for name in dict.fromkeys((*given, *wanted)):

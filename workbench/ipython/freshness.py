@@ -16,24 +16,36 @@ from workbench.ipython.bindings import Binding, Bindings
 from workbench.ipython.output import Router
 from workbench.ipython.progress import watch_put
 from workbench.ref import ObjectRef
-from workbench.report.freshness import changed_text, restless_text, unknown_text, would_change_text
+from workbench.report.freshness import (
+    Unknown,
+    changed_text,
+    restless_text,
+    unknown_texts,
+    would_change_text,
+)
 from workbench.serialization.comparison import Comparison, Verdict
 
 
 class Freshness:
-    """Stored variables that one cell reads: each is compared once, all within one time budget.
-
-    ``notes`` are remarks about them.
-    """
+    """Stored variables that one cell reads: each is compared once, all within one time budget."""
 
     def __init__(self, bindings: Bindings, engine: Engine, router: Router | None = None) -> None:
         self._router = router  # shows the progress of a put
-        self.notes: list[str] = []
+        self._notes: list[str] = []
+        self._unknown: list[Unknown] = []
         self._bindings = bindings
         self._engine = engine
         self._compared: dict[str, list[str]] = {}  # variable → names under which it is read
         self._changed: dict[str, Binding] = {}  # by variable
         self._spent = 0.0  # seconds of work, on comparing
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks about the variables; one line for all that weren't compared."""
+        return [*self._notes, *unknown_texts(self._unknown)]
 
     def ref(self, name: str, value: Any) -> ObjectRef | None:
         """Return the stored object that a variable's value is or was, if it still exists."""
@@ -52,7 +64,8 @@ class Freshness:
                 self._changed[variable] = binding
             elif found.verdict is Verdict.UNKNOWN:
                 others = spent if found.seconds <= binding.check.budget else 0.0
-                self.notes.append(unknown_text(name, binding.age, found.seconds, reason, others))
+                unknown = Unknown(name, binding.age, found.seconds, reason, others)
+                self._unknown.append(unknown)
         self._compared[variable].append(name)
         return binding.ref
 
@@ -115,10 +128,10 @@ class Freshness:
         came = binding.came if binding.stored else "it was stored"
         new = self._bindings.note(variable, value, ref, came, own, about)
         if self._compare(new, value)[0].verdict is Verdict.CHANGED:
-            self.notes.append(restless_text(name, seconds))
+            self._notes.append(restless_text(name, seconds))
         else:
             kept = ", ".join(n for n in names if n not in ("", own))
-            self.notes.append(changed_text(name, binding.came, seconds, kept))
+            self._notes.append(changed_text(name, binding.came, seconds, kept))
         return ref
 
     def _compare(self, binding: Binding, value: Any) -> tuple[Comparison, str]:

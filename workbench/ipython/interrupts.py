@@ -23,9 +23,8 @@ def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
         try:
             if engine.interrupt(origin, jobs, False, NOTICE):
                 return
-            notebook.router.note(
-                origin, "Waiting for the worker to stop; interrupt again to kill it."
-            )
+            said = "Waiting for the worker to stop; interrupt again to kill it."
+            notebook.router.note(origin, said, "stderr")
             if engine.interrupt(origin, jobs, False, GRACE):
                 return
         except KeyboardInterrupt:
@@ -34,6 +33,6 @@ def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
             said = "It didn't react, so its worker was killed."
         else:  # an actor's worker isn't killed: the actor would lose its state
             said = "It goes on, in an actor's process: `workbench.kill` of that actor ends it."
-        notebook.router.note(origin, said)
+        notebook.router.note(origin, said, "stderr")
     except SessionError:
         pass  # all of it ends with the session

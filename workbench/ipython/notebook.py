@@ -166,7 +166,8 @@ class Notebook:
             note_missing_name(errors[0], self.variables, self.stayed)
             self.router.failed(job.origin, errors[0])
             if len(errors) > 1:
-                self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")
+                others = f"... and {len(errors) - 1} more of them failed."
+                self.router.note(job.origin, others, "stderr")
 
     def maker(self, ref: ObjectRef) -> str:
         """Return the background cell that makes or made a ref's object; '' if none of ours."""

@@ -26,6 +26,7 @@ from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
 from workbench.ipython.worker_widgets import Widgets, is_control
 from workbench.report.job_status import STILL
+from workbench.report.markup import remark
 
 MOST_CELLS = 10_000
 """Headers kept. Output of a task whose cell is older than that appears in the latest cell."""
@@ -227,13 +228,16 @@ class Router:
         else:
             print(*lines, sep="\n", file=sys.stderr)
 
-    def note(self, origin: int, text: str, stream: str = "stderr") -> None:
-        """Print a line under a cell; any thread."""
+    def note(self, origin: int, text: str, stream: str = "") -> None:
+        """Show lines under a cell, in grey, or as if printed to a ``stream``; any thread."""
         text = printable(text)
-        if self._kernel is not None:
+        if self._kernel is None:
+            print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
+        elif stream:
             self._publish(self.cell(origin), "stream", {"name": stream, "text": f"{text}\n"})
         else:
-            print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
+            shown = {"text/plain": text, "text/html": remark(text)}
+            self.display(origin, self.display_id("remark"), shown, is_new=True)
 
     def display(self, origin: int, name: str, bundle: Bundle, is_new: bool) -> None:
         """Show an output under a cell, or replace it in place; ``name``: its display id."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from workbench.format import human_age, human_seconds
+from workbench.report.write_back import filled_in
 
 
 def changed_text(name: str, came: str, seconds: float, stored: str) -> str:
@@ -26,15 +29,39 @@ def would_change_text(name: str, came: str) -> str:
     return f"{name} changed since {came}: it would be stored again"
 
 
-def unknown_text(name: str, age: float, seconds: float, why: str = "", others: float = 0.0) -> str:
-    """Word that it wasn't compared: for lack of time, or for another reason.
+class Unknown(NamedTuple):
+    """A variable that wasn't compared: ``why``, or what it would take, in seconds of work.
 
-    ``others``: seconds that the cell's other variables had taken by then.
+    ``age`` in seconds, since it was stored. ``others``: seconds that the cell's other variables had
+    taken by then.
     """
+
+    name: str
+    age: float
+    seconds: float
+    why: str = ""
+    others: float = 0.0
+
+
+def unknown_text(name: str, age: float, seconds: float, why: str = "", others: float = 0.0) -> str:
+    """Word it of one variable."""
     reason = why or human_seconds(seconds)
     if others and not why:
         reason += f", after {human_seconds(others)} for others"
     return f"{name} as stored {ago(age)}, not compared ({reason}); `%put {name}` renews it"
+
+
+def unknown_texts(unknown: Sequence[Unknown]) -> list[str]:
+    """Word that variables weren't compared: of several, in one line."""
+    if len(unknown) < 2:
+        return [unknown_text(*each) for each in unknown]
+    reasons = dict.fromkeys(each.why for each in unknown if each.why)
+    seconds = sum(each.seconds for each in unknown if not each.why)
+    why = "; ".join([*([human_seconds(seconds)] if seconds else []), *reasons])
+    return [filled_in(NOT_COMPARED, [each.name for each in unknown], why=why)]
+
+
+NOT_COMPARED = "{what} as stored earlier, not compared ({why}); `%put {names}` renews {it}"
 
 
 def function_text(name: str) -> str:

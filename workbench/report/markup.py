@@ -107,6 +107,12 @@ def muted(text: str) -> Html:
     return Html(f'<span style="{MUTED}">{as_html(text)}</span>')
 
 
+def remark(text: str) -> Html:
+    """Return a line or more that nobody needs to read at once."""
+    lines = "<br>".join(map(as_html, text.splitlines()))
+    return Html(f'<div style="{_BODY};{MUTED}">{lines}</div>')
+
+
 def title(name: str, detail: str, state: str, mood: str) -> Html:
     """Return a heading: what a thing is, and its state. ``mood``: good, busy, bad or idle."""
     dot = f'<span style="color:{_COLORS[mood]};margin-left:.8em">●</span>'

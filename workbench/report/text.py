@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -33,6 +33,9 @@ Item = TypeVar("Item")
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
+
+MOST_PUTS = 10
+"""Objects of one `%put` that have a line each; of more, only the largest are shown."""
 
 MOST_LETTERS = 60
 """Characters of a name: longer ones would push the other columns out of sight."""
@@ -180,7 +183,7 @@ def _job_row(job: JobRecord) -> tuple[str, ...]:
 
 def put_line(label: str, about: About) -> str:
     """Return the line of a put: ``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
-    nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
+    nbytes, seconds = _bytes(about), about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
     rate += " in new memory" if rate and about.cold else ""
     direct = (
@@ -191,6 +194,32 @@ def put_line(label: str, about: About) -> str:
     took = human_seconds(seconds)
     line = f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
     return printable(line)
+
+
+def put_text(puts: Sequence[tuple[str, About, str]]) -> str:
+    """Return a line for each put, of a name, with remarks; of many, a table of the largest."""
+    if len(puts) <= MOST_PUTS:
+        lines = [(put_line(name, about), remarks) for name, about, remarks in puts]
+        return "\n".join("; ".join(filter(None, line)) for line in lines)
+    puts = sorted(puts, key=lambda put: -_bytes(put[1]))
+    rows = tuple(
+        (clip(name, MOST_LETTERS), about.type, *_costs([about]), remarks)
+        for name, about, remarks in puts[:MOST_PUTS]
+    )
+    sums = [_costs([about for _, about, _ in some]) for some in (puts, puts[MOST_PUTS:])]
+    whole, rest = (f"{size} in {seconds}" for size, seconds in sums)
+    note = f"{count(len(puts), 'object')}, {whole}; {len(puts) - MOST_PUTS} smaller ones, {rest}"
+    return Table(("name", "type", "size", "time", ""), rows, ("size", "time"), note).text()
+
+
+def _costs(abouts: Sequence[About]) -> tuple[str, str]:
+    """Return the size and the time of some puts together."""
+    seconds = sum(about.pickle_seconds + about.copy_seconds for about in abouts)
+    return human_bytes(sum(map(_bytes, abouts))), human_seconds(seconds)
+
+
+def _bytes(about: About) -> int:
+    return about.inband + about.outband
 
 
 def started_line(engine: Engine, replaced: Engine | None = None) -> str:

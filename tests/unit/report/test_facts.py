@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
+from workbench.core.events import About
 from workbench.core.snapshot import ActorRecord, ClientRecord, MemoryRecord, Snapshot, WorkerRecord
-from workbench.report import facts, reasons, view_texts
+from workbench.report import facts, reasons, text, view_texts
 from workbench.report.processes import Processes, actor_name, owners_of
 
 ACTOR = 4
@@ -134,3 +135,15 @@ def test_who_has_less_memory_is_named() -> None:
     now = now.replace(memory=msgspec.structs.replace(memory, container=True))
     assert view_texts.machine_bar(now).label == "This container"
     assert view_texts.machine_bar(now.replace(memory=None)).label == "Memory"
+
+
+def test_of_many_puts_the_largest_are_shown_and_the_sum() -> None:
+    puts = [(f"v{n}", About("ndarray", 0, n * 1000, 1, 0.0, n * 1e-3), "") for n in range(1, 61)]
+    few = text.put_text([*puts[:1], (*puts[1][:2], "pinned")])
+    assert [line.split(": ")[0] for line in few.splitlines()] == ["v1", "v2"]
+    assert few.endswith("buffer; pinned")
+    head, first, *rows, last = text.put_text(puts).splitlines()
+    assert head.split() == ["name", "type", "size", "time"]
+    assert first.split() == ["v60", "ndarray", "60", "kB", "60", "ms"]
+    assert (len(rows), rows[-1].split()[0]) == (9, "v51")
+    assert last == "60 objects, 1.83 MB in 1.83 s; 50 smaller ones, 1.27 MB in 1.27 s"

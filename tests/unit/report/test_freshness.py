@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from workbench.report.freshness import changed_text, held_text, unknown_text
+from workbench.report.freshness import Unknown, changed_text, held_text, unknown_texts
 
 
 def test_what_a_cells_line_says() -> None:
@@ -12,13 +12,16 @@ def test_what_a_cells_line_says() -> None:
     assert changed_text("mine", "%get", 2.0, "config") == (
         "mine changed since %get: stored again, 2 s; 'config' in the store stays as it was"
     )
-    assert unknown_text("df", 200.0, 1.23) == (
+    late = Unknown("x", 0.5, 0.06, others=0.2)
+    assert unknown_texts([Unknown("df", 200.0, 1.23)]) == [
         "df as stored 3 min ago, not compared (1.23 s); `%put df` renews it"
-    )
-    assert unknown_text("df", 0.5, 0.06, others=0.2) == (
-        "df as stored just now, not compared (60 ms, after 200 ms for others); `%put df` renews it"
-    )
-    assert "not compared (it is on disk)" in unknown_text("df", 0.5, 0.0, "it is on disk")
+    ]
+    assert unknown_texts([late]) == [
+        "x as stored just now, not compared (60 ms, after 200 ms for others); `%put x` renews it"
+    ]
+    assert unknown_texts([late, Unknown("y", 9.0, 0.0, "it is on disk")]) == [
+        "x and y as stored earlier, not compared (60 ms; it is on disk); `%put x y` renews them"
+    ]
 
 
 def test_what_stands_behind_a_variable_that_keeps_an_object() -> None:

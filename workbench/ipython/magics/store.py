@@ -27,7 +27,7 @@ from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
-from workbench.report.text import put_line
+from workbench.report.text import put_text
 
 if TYPE_CHECKING:
     from workbench.serialization.costs import Cost
@@ -111,9 +111,9 @@ class StoringMagics(NotebookMagics):
                 for name, (ref, _) in zip(names, stored, strict=True):
                     engine.name(ref, name)
             del value
-            lines = []
+            lines, shown = [], []
             for name, (ref, about) in zip(names, stored, strict=True):
-                remarks = [f"{name}: as stored" if name in kept else put_line(name, about)]
+                remarks = [f"{name}: as stored"] if name in kept else []
                 if args.pin:
                     engine.pin(ref, True)
                     remarks.append("pinned")
@@ -124,8 +124,11 @@ class StoringMagics(NotebookMagics):
                     del value
                     if args.replace:
                         remarks.append(self._replaced(engine, variable, ref, about))
-                lines.append("; ".join(remarks))
-            end("\n".join(lines))
+                if name in kept:
+                    lines.append("; ".join(remarks))
+                else:
+                    shown.append((name, about, "; ".join(remarks)))
+            end("\n".join([*lines, *filter(None, [put_text(shown)])]))
         return [ref for ref, _ in stored]
 
     def _replaced(self, engine: Engine, variable: str, ref: ObjectRef, about: About) -> str:
