@@ -85,14 +85,33 @@ def _error(failure: str) -> str:
     return said
 
 
-def ran(kernel: Kernel, made: Program, remote: bool) -> Outcome:
+def in_background(kernel: Kernel, source: str) -> Cell:
+    """Run a cell without waiting, and bring all that it says it made or changed."""
+    cell = kernel.run(f"%%remote\n{source}")
+    if not cell.lines:  # it never began: a syntax error
+        return cell
+    kernel.over(cell)
+    if "failed" in cell.line:
+        kernel.until(lambda: cell.failure)
+    else:
+        kernel.ok("%get --jobs")
+        cell.lines[-1]["text/plain"] = re.sub(r".*`%get .*` brings .*", "", cell.line)
+    return cell
+
+
+def ran(kernel: Kernel, made: Program, remote: bool, waited: bool = True) -> Outcome:
     """Run the program from a notebook that is as new."""
     kernel.ok(BEGIN)
+    if remote and not waited:  # what the last program made must not come back
+        kernel.ok("%workbench stop\n%reload_ext workbench")
     kernel.ok(IMPORTS)
     outcome = Outcome()
     for source, is_remote in zip(made.cells, made.remote, strict=True):
         is_remote = is_remote and remote
-        cell = kernel.run("%%remote --wait\n" * is_remote + source)
+        if is_remote and not waited:
+            cell = in_background(kernel, source)
+        else:
+            cell = kernel.run("%%remote --wait\n" * is_remote + source)
         outcome.shown.append(shown_by(cell))
         outcome.stderr += re.sub(rf".*{WARNED}\n.*", "", cell.text("stderr"))
         if is_remote:
@@ -105,7 +124,8 @@ def ran(kernel: Kernel, made: Program, remote: bool) -> Outcome:
 class Twins:
     """A plain kernel, and one with a session of one worker."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, waited: bool = True) -> None:
+        self.waited = waited
         environment = {"WORKBENCH_RUNTIME_DIR": directory, "WORKBENCH_WORKERS": "1"}
         self.plain = Kernel(environment)
         self.ours = Kernel(environment)
@@ -113,11 +133,12 @@ class Twins:
 
     def differ(self, made: Program) -> Difference:
         """Run both, and compare."""
-        plain, ours = ran(self.plain, made, False), ran(self.ours, made, True)
+        plain, ours = ran(self.plain, made, False), ran(self.ours, made, True, self.waited)
         names = {
             name: (plain.notebook.get(name, "nothing"), ours.notebook.get(name, "nothing"))
             for name in {**plain.notebook, **ours.notebook}
             if plain.notebook.get(name) != ours.notebook.get(name)
+            and (self.waited or "random" not in name)  # a background cell has its own stream
         }
         cells = {
             n: (one, two)
@@ -154,12 +175,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--worlds", default=",".join(WORLDS))
     parser.add_argument("--smaller", action="store_true", help="make each difference smaller")
+    parser.add_argument("--background", action="store_true", help="without waiting, then %%get")
     options = parser.parse_args()
     counted: Counter[str] = Counter()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="twins-") as directory:
         os.environ.setdefault("IPYTHONDIR", directory)
-        twins = Twins(directory)
+        twins = Twins(directory, not options.background)
         try:
             for seed in range(options.seed, options.seed + options.count):
                 made = program(seed, tuple(options.worlds.split(",")))

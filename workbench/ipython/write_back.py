@@ -41,10 +41,12 @@ def at_end(job: Job, waited: bool) -> list[str]:
             notes.append(filled_in(texts.PERHAPS_APART, changed, stored=stored))
     for each in job.mutations:
         notes += [filled_in(texts.STAYED, [name], why=why) for name, why in each.stayed.items()]
-    brings = waited and job.size == 1
+    brings = job.size == 1 and not job.is_again and not job.actor
     kept = _names(each.kept if brings else (*each.names, *each.kept) for each in job.settings)
     if kept:
         notes.append(filled_in(texts.SET_THERE, kept))
+    if not waited and brings and (later := _names(each.names for each in job.settings)):
+        notes.append(filled_in(texts.SET_WAITING, later))
     if job.threads and not job.actor:
         notes.append(filled_in(texts.GOES_ON, sorted(job.threads)))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
@@ -94,16 +96,41 @@ def bring(
     except Exception as error:  # from the user's code
         why = f"{type(error).__name__}: {error}"
         return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
-    variables |= {name: value for name, value in bound.items() if name not in outputs}
+    variables |= {name: bound[name] for name in mutations.bound if name in bound}
     for name in mutations.gone:
         variables.pop(name, None)
     return {name: bound[name] for name in outputs if name in bound}, ""
+
+
+def bring_all(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Change the notebook as a background cell that is done would have, if somebody had waited.
+
+    What the notebook has assigned since stays. Returns the values of the job's outputs, unbound,
+    and sentences on the rest.
+    """
+    originals, mutations = job.originals, next(iter(job.mutations), None)
+    if originals is None or mutations is None:
+        return {}, [] if job.is_again else [*filter(None, [add_settings(job)])]
+    before = dict(variables)
+    here = originals.changed_here()
+    try:
+        made, failed = bring(job, variables, job.outputs, here)
+    except ConflictError:
+        both = [each for each in here.names if each in mutations.names] or mutations.names
+        return {}, [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
+    for name in (*mutations.bound, *mutations.gone):
+        if before.get(name, originals) is not originals.values.get(name, originals):
+            variables[name] = before[name]
+    changed = [name for name in mutations.names if name not in job.outputs]
+    said = [", ".join(dict.fromkeys([*changed, *mutations.bound]))] if not failed else [failed]
+    return made, [*filter(None, [*said, add_settings(job)])]
 
 
 def add_settings(job: Job) -> str:
     """Change this process's settings as the cell changed its own. Return a note on what isn't
     loaded here."""
     missing = [word for made in job.settings for word in add(opened(made.packed))]
+    job.settings.clear()
     return filled_in(texts.SET_THERE, missing) if missing else ""
 
 

@@ -52,6 +52,8 @@ PERHAPS_APART = (
 SET_THERE = "{what} {was} set on the worker only"
 """Settings, not variables."""
 
+SET_WAITING = "{what} {was} set on the worker: `%get --jobs` brings {it}"
+
 GOES_ON = "{what} goes on in a thread of the worker: what it changes from now on stays there"
 
 NOT_SENT = "{what} of the notebook {was}n't sent: {why}"

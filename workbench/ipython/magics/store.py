@@ -147,7 +147,9 @@ class StoringMagics(NotebookMagics):
         help="copy on write: the same, but a page is copied when it is written to",
     )
     @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
-    @argument("--jobs", action="store_true", help="what background cells that are done assigned")
+    @argument(
+        "--jobs", action="store_true", help="what background cells that are done made and changed"
+    )
     @argument(
         "names",
         nargs="*",
@@ -220,9 +222,10 @@ class StoringMagics(NotebookMagics):
             self._notebook.bindings.note(name, value, ref)
 
     def _get_jobs(self, copy: Copying) -> None:
-        """Bind what finished background cells assigned, where variables are refs or don't exist.
+        """Bring what finished background cells assigned, changed and set.
 
-        The cells of this notebook, and those that nobody has collected.
+        What the notebook has assigned since stays. The cells of this notebook, and those that
+        nobody has collected.
         """
         engine = api.engine()
         jobs = self._notebook.jobs
@@ -231,22 +234,25 @@ class StoringMagics(NotebookMagics):
             if record.id not in jobs and record.kept:
                 self._notebook.collect(engine, record.id)
             job = jobs.get(record.id)
-            if job is None or not job.outputs or (job.is_over and job.state != "done"):
+            if job is None or (job.is_over and job.state != "done"):
                 continue
             if not job.is_over:
                 print(printable(f"{job.name} is {job.state}."))
                 continue
+            own, said = write_back.bring_all(job, variables)
             bound = []
             for name, ref in job.outputs.items():
-                if name in job.unset or not is_made(variables.get(name, ref), ref):
-                    continue  # it has no value, or the variable was assigned anew
-                if isinstance(ref, list):
+                if name in (*job.unset, *job.lost) or not is_made(variables.get(name, ref), ref):
+                    continue  # it has no value, as the line says, or the variable another
+                if name in own:
+                    variables[name] = own[name]
+                elif isinstance(ref, list):
                     variables[name] = engine.get(ref, None, copy)
                 else:
                     self._bind(name, ref, engine.get([ref], None, copy)[0], copy)
                 bound.append(name)
-            if bound:
-                print(printable(f"{job.name}: {', '.join(bound)}"))
+            if brought := ", ".join(filter(None, [", ".join(bound), *said])):
+                print(printable(f"{job.name}: {brought}"))
 
     # -- %inspect and %cost -------------------------------------------------------------------
 
