@@ -16,9 +16,7 @@ RUNNING = re.compile(r"● ?cell \d · worker \d+ · running \d+ s")
 DONE = re.compile(r"✓ ?cell \d · done in .* loss")
 
 
-def test_a_page_that_is_loaded_again_goes_on_with_the_line_and_the_prints(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_a_page_that_is_loaded_again_goes_on(lab: Lab, gate: Gates, picture: Picture) -> None:
     """A page finds out by itself that it isn't sent the output: no saved line is renewed here."""
     training = gate("training")
     never = "%load_ext workbench\nfrom workbench.ipython import joblines\njoblines.RENEWAL = 1e9"
@@ -43,9 +41,7 @@ def test_a_page_that_is_loaded_again_goes_on_with_the_line_and_the_prints(
     expect(notebook.cell(2)).to_contain_text("epoch 2")
 
 
-def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_a_restarted_kernel_finds_its_cell(lab: Lab, gate: Gates, picture: Picture) -> None:
     training = gate("training")
     notebook = lab.open(
         "restarts", "%load_ext workbench", TRAINS, "%workbench jobs cell 2", "%get loss\nloss"

@@ -48,9 +48,7 @@ def test_a_background_cell_is_followed_over_a_reload_and_stopped_while_another_c
     expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2\s*stopped"))
 
 
-def test_the_dashboard_shows_what_is_there_and_does_what_its_buttons_say(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_the_dashboard_shows_and_does(lab: Lab, gate: Gates, picture: Picture) -> None:
     training, reading = gate("training"), gate("reading")
     busy = f"inside = wb.put(np.ones(100_000))\n{READS}"
     notebook = lab.open("lives", START, DASHBOARD, PUTS)

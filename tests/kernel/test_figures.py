@@ -57,9 +57,7 @@ PAGES = (
 )
 
 
-def test_what_pages_say_leaves_a_figure_to_the_cell_that_draws_it(
-    session: Kernel, gate: Gate
-) -> None:
+def test_what_pages_say_leaves_a_figure_to_its_cell(session: Kernel, gate: Gate) -> None:
     models = session.ok(PAGES).text().split()
     session.custom.clear()
     subshell = session.subshell()

@@ -105,9 +105,7 @@ def test_a_class_that_was_changed(session: Kernel) -> None:
             assert notes(session, reads) == []
 
 
-def test_in_another_session_all_goes_by_value_and_no_older_object_changes_a_class_back(
-    session: Kernel,
-) -> None:
+def test_in_another_session_all_goes_by_value_as_it_is_now(session: Kernel) -> None:
     """Neither for the cell that reads it, nor for the next task of that worker."""
     session.ok(f"{SETUP}\n%put lst d")
     session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(5)")

@@ -45,9 +45,7 @@ wb.get(look.remote())
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_a_new_kernel_finds_what_the_old_one_left(
-    notebook: Opens, gates: Gates, ends: Ends
-) -> None:
+def test_a_new_kernel_finds_what_the_old_left(notebook: Opens, gates: Gates, ends: Ends) -> None:
     kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds
     kernel.ok("%load_ext workbench\nimport workbench as wb\ndf, rest = [1], [1]")
     kernel.ok("%put df\nunnamed = wb.put('unnamed')")
@@ -191,9 +189,7 @@ def asks(kernel: Kernel, **asked: str) -> dict[str, Any]:
     return content
 
 
-def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
-    notebook: Opens, gates: Gates
-) -> None:
+def test_a_page_learns_what_became_of_old_lines(notebook: Opens, gates: Gates) -> None:
     kernel, gate = notebook("lines.ipynb"), gates()
     kernel.ok("%load_ext workbench")
     cell = kernel.ok(f"%%remote --name training\n{gate.wait}\nloss = 1")

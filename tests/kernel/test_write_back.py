@@ -351,9 +351,7 @@ def test_an_update_is_made_whole_or_not_at_all(session: Kernel) -> None:
     assert session.value(STATE) == expected
 
 
-def test_what_takes_long_to_pickle_is_not_compared_on_the_worker(
-    session: Kernel, tmp_path: Path
-) -> None:
+def test_what_takes_long_to_pickle_is_not_compared(session: Kernel, tmp_path: Path) -> None:
     """The notebook knows it of what is stored; then it costs the cell nothing, and is said."""
     session.ok(f"""
 import os, time

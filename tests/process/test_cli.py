@@ -171,9 +171,7 @@ def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors
 
 
-def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(
-    script: Scripts, processes: Processes, runtime: str
-) -> None:
+def test_stop_ends_sessions_tells_all(script: Scripts, processes: Processes, runtime: str) -> None:
     wb.init(session="desk", workers=1)
     actor = wb.remote(Quiet).options(name="hits").remote()
     kept = wb.put([1], name="df"), wb.put(b"x" * 93)
@@ -281,9 +279,7 @@ CHECKS = [
 ]  # fmt: skip
 
 
-def test_doctor_in_a_healthy_place(
-    session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_in_health(session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins nobody's session: a notebook's shell escape inherits the notebook's variables."""
     before = session.snapshot()
     for variable, value in {
@@ -310,9 +306,7 @@ def test_doctor_in_a_healthy_place(
     assert len([c for c in after.clients if c.role == "driver"]) == 1
 
 
-def test_doctor_where_no_session_can_be(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_without_any(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HEADROOM", "much")
     done = run("doctor", "--json")
     assert done.status == 1

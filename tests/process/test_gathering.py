@@ -217,9 +217,7 @@ def test_a_second_ctrl_c_does_not_stop_the_cancelling(session: Engine, gate: Gat
     assert eventually(lambda: is_idle(session))
 
 
-def test_ctrl_c_inside_a_submit_takes_that_task_along(
-    session: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_inside_a_submit(session: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes when the task is on its way, and nobody has its ref yet."""
     stop = gate.stop
     stops = wb.remote(lambda _: stop())

@@ -194,9 +194,7 @@ def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> N
     check_results(line().result.remote, capsys)
 
 
-def test_ctrl_c_right_after_a_call_was_sent(
-    session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_ctrl_c(session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has its handle, so nobody else could stop it."""
     actor, lines = line(), session._base.lines
     call = lines.call
@@ -267,7 +265,7 @@ def test_what_was_returned_before_an_exit_is_there(line: Any, way: str, size: in
     del behind
 
 
-def test_an_actor_calls_an_actor(
+def test_actor_to_actor(
     server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     actor = line()

@@ -201,9 +201,7 @@ FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 @pytest.mark.fresh_session  # its processes have room for what a flood begins with
 @pytest.mark.parametrize("how", ["print", "C code"])
-def test_a_flood_is_cut_its_end_is_shown_and_its_memory_given_back(
-    screen: Screen, how: str
-) -> None:
+def test_a_flood_is_cut_and_its_memory_given_back(screen: Screen, how: str) -> None:
     count = 600_000
 
     @wb.remote

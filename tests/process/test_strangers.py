@@ -110,9 +110,7 @@ def test_who_is_hung_up_on_is_told_why_and_so_is_the_log(session: Engine, runtim
     assert "hung up on: done with a task it was not given" in log.read_text()
 
 
-def test_strangers_are_hung_up_on(
-    session: Engine, runtime: str, gate: Gate, processes: Processes
-) -> None:
+def test_strangers_are_out(session: Engine, runtime: str, gate: Gate, processes: Processes) -> None:
     ours = wb.put(np.ones(100_000))
     pending = wb.remote(gate.stop).remote()
     visitor = gate.next()

@@ -73,16 +73,14 @@ def test_a_client_and_the_module_ray_are_taken_as_they_are() -> None:
         (None, "ray", 7, TypeError, "address= is text"),
     ],
 )
-def test_what_can_t_be_meant(
+def test_no_sense(
     where: Any, engine: Any, address: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         read(where, engine, address)
 
 
-def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_is_taken_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And is no default: nothing is imported to find it."""
     assert choice.live() == {}
     client = Client()
@@ -106,9 +104,7 @@ def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
     assert sessions.offers_text(choice.offered({})) == ""
 
 
-def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_installed_is_said_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for engine, module in (("ray", "ray"), ("dask", "distributed")):
         monkeypatch.setitem(sys.modules, module, None)
         for check in (choice.require, choice.connect):

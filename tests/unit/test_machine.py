@@ -55,7 +55,7 @@ QUOTAS = [
 
 
 @pytest.mark.parametrize(("files", "count"), QUOTAS)
-def test_processors_are_what_quota_and_affinity_allow(
+def test_quota_and_affinity_both_count(
     tmp_path: Path, files: dict[str, str], count: int | None
 ) -> None:
     allowed = len(os.sched_getaffinity(0))
@@ -104,7 +104,7 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("files", "left"), LEFT)
-def test_the_gauge_shows_whatever_has_least_left(
+def test_the_gauge_shows_least(
     tmp_path: Path, files: dict[str, str], left: tuple[int, int]
 ) -> None:
     gauge = machine.MemoryGauge(kernel_files(tmp_path, files))
@@ -123,7 +123,7 @@ def test_the_gauge_shows_whatever_has_least_left(
         ({"inactive_file": 7000, "active_file": 7000}, 4096),  # read at two moments: never more
     ],
 )
-def test_file_cache_that_can_go_is_available(
+def test_idle_file_cache_counts(
     tmp_path: Path, version: int, stat: dict[str, int], reclaimable: int
 ) -> None:
     MIB = 1 << 20

@@ -34,9 +34,7 @@ keywords = st.dictionaries(st.sampled_from("abc"), refs | plain)
 
 
 @given(arguments, keywords)
-def test_each_ref_at_the_top_is_replaced_by_its_value(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def test_refs_at_the_top_become_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     packed, refs = pack_arguments(args, kwargs, nowhere)
     assert refs == [a for a in (*args, *kwargs.values()) if type(a) is ObjectRef]
     assert not any(type(a) is ObjectRef for a in (*packed[0], *packed[1].values()))
@@ -62,9 +60,7 @@ def test_refs_and_small_things_go_through_pythons_own_pickler() -> None:
 
 
 @given(arguments, keywords)
-def test_errors_call_refs_what_they_call_other_arguments(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def test_errors_name_refs_as_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def few(first: Any, *rest: Any) -> None: ...
 
     packed, refs = pack_arguments(args, kwargs, nowhere)

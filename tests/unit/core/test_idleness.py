@@ -262,9 +262,7 @@ def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage:
 
 
 @pytest.mark.parametrize("others", [1, 0])
-def test_what_memory_was_short_for_is_tried_again_unless_it_ran_alone(
-    stage: Make, others: int
-) -> None:
+def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int) -> None:
     s = stage(workers=1 + others, headroom=1000)
     driver = s.driver()
     workers = [s.worker() for _ in range(1 + others)]

@@ -248,9 +248,7 @@ def grown(s: Stage, peer: Peer, pages: int) -> ev.Value:
 
 
 @pytest.mark.parametrize("spills", [False, True])
-def test_what_is_kept_goes_when_memory_is_needed_the_oldest_first(
-    stage: Make, spills: bool
-) -> None:
+def test_what_is_kept_makes_way_the_oldest_first(stage: Make, spills: bool) -> None:
     s = stage(capacity=9 * PAGE, spills=spills)
     driver, worker = s.driver(60.0), s.worker()
     old, new = (finished(s, driver, worker, grown(s, worker, 2), name=n) for n in ("old", "new"))

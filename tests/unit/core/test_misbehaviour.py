@@ -83,9 +83,7 @@ def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Ev
         ),
     ],
 )
-def test_a_worker_that_breaks_the_rules_does_not_take_the_task_along(
-    stage: Make, values: tuple[ev.Value, ...]
-) -> None:
+def test_a_bad_worker_does_not_take_its_task(stage: Make, values: tuple[ev.Value, ...]) -> None:
     s = stage()
     worker, driver = s.worker(), s.driver()
     worker.post(ev.Opened(SEGMENT, 4 * PAGE))

@@ -112,7 +112,7 @@ CHANGES += [(kind, in_an_item) for kind in KINDS]
 @pytest.mark.parametrize("before", ["used", "put", "put and used"])
 @pytest.mark.parametrize(("kind", "change"), CHANGES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy's, of setting a shape
-def test_it_is_stored_again_when_it_has_changed(
+def test_changes_are_seen(
     store: Any, kind: str, change: Callable[[Any], None], before: str
 ) -> None:
     value, arguments = KINDS[kind](), SharedArguments()
@@ -165,7 +165,7 @@ def test_one_byte_that_c_code_writes(store: Any, at: int) -> None:
     [np.array([*map(str, range(LARGE // 8))], object), np.zeros((LARGE, 16), np.uint8)[:, ::2]],
     ids=["objects", "strided"],
 )
-def test_it_is_not_stored_again_by_a_machine_that_has_no_time(
+def test_none_is_stored_for_want_of_time(
     store: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at the clock is a second later than the one before."""

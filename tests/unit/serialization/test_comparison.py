@@ -247,9 +247,7 @@ def test_large_arrays_are_compared_by_several_threads_and_to_the_end() -> None:
         [*map(str, range(100_000))],
     ],
 )
-def test_it_ends_with_its_budget_and_says_what_all_would_take(
-    value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_ends_and_says_what_all_would_take(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = Stored(value)
     monkeypatch.setattr(comparison, "time", Looks(1.0))
     found = comparison.compare(value, stored.contents, {}, 0.0)

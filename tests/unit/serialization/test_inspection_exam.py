@@ -135,9 +135,7 @@ def test_what_belongs_to_one_process_is_one_line(number: int, kind: str) -> None
     assert str(found).count("\n") == 2
 
 
-def test_an_installed_class_that_keeps_such_things_for_itself_is_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_installed_class_that_keeps_some_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = types.ModuleType("installed_somewhere")
     installed.__file__ = f"{np.__file__.rpartition('numpy')[0]}installed_somewhere.py"
     source = """

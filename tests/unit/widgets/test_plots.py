@@ -80,9 +80,7 @@ def test_a_plot_goes_where_it_is_told_and_touches_nothing_else(plot: Callable[..
 
 @every_plot
 @pytest.mark.parametrize("make", [snapshots.empty, snapshots.elsewhere, snapshots.hostile])
-def test_whatever_there_is_can_be_drawn(
-    plot: Callable[..., Any], make: Callable[[], Snapshot]
-) -> None:
+def test_all_there_is_can_be_drawn(plot: Callable[..., Any], make: Callable[[], Snapshot]) -> None:
     """Warnings are errors: also that of a font that lacks a letter."""
     ax = plot(make(), _axes())
     ax.figure.canvas.draw()
