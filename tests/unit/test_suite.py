@@ -22,7 +22,9 @@ def test_they_stay_short(texts: dict[str, str]) -> None:
     assert sum(text.count("\n") for text in texts.values()) <= 50_650
 
 
-@pytest.mark.parametrize("library", ["nbclient", "nbconvert", "nbformat", "sklearn"])
+@pytest.mark.parametrize(
+    "library", ["dask", "matplotlib.figure", "nbclient", "nbconvert", "nbformat", "sklearn"]
+)
 def test_collecting_stays_light(texts: dict[str, str], library: str) -> None:
     """Each process of pytest would spend seconds on them: tests import them inside."""
     above = re.compile(rf"^(?:import|from) {library}\b", re.MULTILINE)
