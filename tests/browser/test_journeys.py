@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests import notebooks
@@ -95,6 +96,7 @@ def test_the_dashboard_shows_and_does(lab: Lab, gate: Gates, picture: Picture) -
     assert violations(notebook.page) == []
 
 
+@pytest.mark.extended
 def test_an_exercise_of_the_course_is_guessed_tried_and_solved(lab: Lab, picture: Picture) -> None:
     lesson = notebooks.read(NOTEBOOKS / "02-is-it-a-copy.ipynb")
     ids = [cell.id for cell in lesson.cells]

@@ -131,10 +131,10 @@ MANY = {
     "a tuple": (tuple(samples.texts(5000)), {("obj[…]", "5 000 × str")}),
     "two kinds": ([v for i in range(500) for v in (i, str(i))],
                   {("obj[…]", "500 × int"), ("obj[…]", "500 × str")}),
-    "points": ({"points": samples.points(5000), "n": 1},
-               {("obj['points'][…]", "5 000 × Point"),
-                ("obj['points'][…].x", "5 000 × float", 45_000),
-                ("obj['points'][…].y", "5 000 × float", 45_000)}),
+    "points": ({"points": samples.points(2000), "n": 1},
+               {("obj['points'][…]", "2 000 × Point"),
+                ("obj['points'][…].x", "2 000 × float", 18_000),
+                ("obj['points'][…].y", "2 000 × float", 18_000)}),
     "rows": ([{"a": i, "b": i + 0.5} for i in range(500)],
              {("obj[…]['a']", "500 × int"), ("obj[…]['b']", "500 × float")}),
     "all different": ([{str(i): float(i)} for i in range(3000)], {("obj[…]", "3 000 × dict")}),
@@ -252,7 +252,7 @@ def test_what_is_not_looked_at_is_said_and_counted() -> None:
 
 
 def test_without_time_only_the_whole_is_measured() -> None:
-    value = [samples.texts(9000), [i / 7 for i in range(9000)]]
+    value = [samples.texts(5000), [i / 7 for i in range(5000)]]
     assert cost_of(value, measure=by_inband).all_advice()
     cost = cost_of(value, measure=by_inband, spend=Spend(9.0, 9.0, -1.0, 1.0, -1.0))
     assert cost.seconds is not None
