@@ -31,19 +31,6 @@ def no_vscode(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_workers_of_a_notebook_share_what_cells_need(session: Kernel) -> None:
-    """It was there before they were forked, by a process that has one thread still."""
-    look = """
-@wb.remote
-def look():
-    import os, sys
-
-    return "workbench.host.shell" in sys.modules, len(os.listdir(f"/proc/{os.getppid()}/task"))
-wb.get(look.remote())
-"""
-    assert session.ok(look).results() == ["(True, 1)"]
-
-
 @pytest.mark.parametrize("ends", ENDS)
 def test_a_new_kernel_finds_what_the_old_left(notebook: Opens, gates: Gates, ends: Ends) -> None:
     kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds

@@ -14,7 +14,7 @@ import textwrap
 from tests.patience import TIMEOUT
 
 HOST = """
-    import gc, os, signal, sys, threading
+    import gc, os, signal, subprocess, sys, threading
     from dataclasses import dataclass
 
     from workbench.errors import TaskError
@@ -126,6 +126,9 @@ def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
             assert link.flushed.wait(30)  # while the task runs
             early = [o.data.decode() for o in link.sent]
             os.system("echo two")
+            sys.__stdout__.write("and more\\n")
+            sys.stdout.buffer.write(b"of it\\n")
+            subprocess.run(["echo", "past us"], stdout=sys.stdout)
             send_display({"text/plain": "three"}, {}, {}, False)
             print("four", file=sys.stderr)
             return number + 1, early
@@ -135,7 +138,7 @@ def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
     """)
     assert (result, early) == ("5", str(["one\n"]))
     assert [(kind, text) for kind, text in shown if kind != "display"] == [
-        ("stdout", "one\ntwo\n"),
+        ("stdout", "one\ntwo\nand more\nof it\npast us\n"),
         ("stderr", "four\n"),
     ]
     assert json.loads(dict(shown)["display"])["data"] == {"text/plain": "three"}
