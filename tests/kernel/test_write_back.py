@@ -147,9 +147,6 @@ def test_frames(session: Kernel) -> None:
     session.ok("df.loc[1, 'a'] = 5; df['c'].to_numpy(copy=True)[0]")
 
 
-# -- in the background -----------------------------------------------------------------------------
-
-
 def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, gate: Gate) -> None:
     session.ok(f"{CLASSES}\nmodel = Model()\nalias, kept = model, [1]")
     cell = session.ok("%%remote\nmodel.fit([1], kept[0])\nlen(kept)")
@@ -247,9 +244,6 @@ def test_what_cannot_travel_back_or_be_replaced_is_said(session: Kernel) -> None
     assert session.value("(len(y), x[1])") == "(1, None)"
 
 
-# -- what comes by reference, several runs, namespaces ---------------------------------------------
-
-
 def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
     """An array of the store is read-only; a list, a dict, a model is the cell's own copy."""
     session.ok(f"{CLASSES}\nmodel, x = Model(), np.zeros(3)\nalias = model\n%put model x")
@@ -312,8 +306,6 @@ def test_what_stays_where_it_was_changed_is_said(session: Kernel) -> None:
     assert session.value("x") == "[1, 2]"
 
 
-# -- whole or not at all, and what isn't known -----------------------------------------------------
-
 TOUCHY = """
 import os, signal
 class Touchy:
@@ -367,8 +359,6 @@ def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
     assert session.value("(alias is rows, rows[0], first)") == "(True, {'n': 'changed'}, {'n': 0})"
     assert "rows: its objects came back as new ones" in cell.notes
 
-
-# -- one object, of which a part is in the store ---------------------------------------------------
 
 ALIASES: dict[str, Case] = {
     "in what is stored": ("x = {'a': [1]}\ny = x['a']\n%put x", "x['a'].append(2)", "y"),

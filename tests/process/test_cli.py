@@ -208,9 +208,6 @@ def test_stop_ends_sessions_tells_all(script: Scripts, processes: Processes, run
     del kept
 
 
-# -- what can't be --------------------------------------------------------------------------------
-
-
 def test_an_unknown_session(session: Engine, runtime: str) -> None:
     session.snapshot()
     path = f"../{os.path.basename(runtime)}/{name_of(session)}"  # leads to a socket
@@ -270,8 +267,6 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
     assert max(map(len, plain.splitlines())) <= 60
     assert "actors" not in plain  # there are none
 
-
-# -- doctor ---------------------------------------------------------------------------------------
 
 CHECKS = [
     "versions", "settings", "memory", "processors", "shared memory", "/dev/shm", "huge pages",

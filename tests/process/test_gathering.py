@@ -44,9 +44,6 @@ def is_idle(session: Engine) -> bool:
     return not snapshot.running and not snapshot.queued
 
 
-# -- gather ----------------------------------------------------------------------------------------
-
-
 def test_the_first_failure_is_raised_and_others_go_on(session: Engine, gate: Gate) -> None:
     runs = wb.remote(gate.stop).remote()
     visitor = gate.next()
@@ -84,9 +81,6 @@ def test_what_cannot_be_gathered_is_said(session: Engine) -> None:
     assert wb.gather([]) == list(wb.as_completed([])) == wb.map(len, []) == []
 
 
-# -- as_completed ----------------------------------------------------------------------------------
-
-
 def test_refs_come_as_they_become_ready_failed_ones_too(session: Engine, gate: Gate) -> None:
     late = wb.remote(gate.stop).remote()
     visitor = gate.next()
@@ -122,9 +116,6 @@ def test_in_an_event_loop_which_goes_on_meanwhile(session: Engine, gate: Gate) -
         await opener
 
     asyncio.run(asyncio.wait_for(main(), TIMEOUT))
-
-
-# -- map -------------------------------------------------------------------------------------------
 
 
 def test_map_is_the_builtin_on_the_pool(session: Engine) -> None:
@@ -256,9 +247,6 @@ def test_a_generator_is_not_run_far_ahead(session: Engine, gate: Gate) -> None:
         values = wb.map(lambda n: stop() if n < 2 else n, items())
     assert values[2:] == list(range(2, 2 * WINDOW + 100))
     assert WINDOW - 1 <= most.result() <= 2 * WINDOW
-
-
-# -- the bar ---------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

@@ -264,9 +264,7 @@ def test_what_was_returned_before_an_exit_is_there(line: Any, way: str, size: in
     del behind
 
 
-def test_actor_to_actor(
-    server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_by_an_actor(server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line()
     between = wb.remote(Caller).remote(actor)
 

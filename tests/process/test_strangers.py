@@ -141,8 +141,6 @@ def test_strangers_are_out(session: Engine, runtime: str, gate: Gate, processes:
     assert (wb.get(ours) == 1).all()
 
 
-# -- who asks for much, and reads nothing ----------------------------------------------------------
-
 MB = 1 << 20
 
 

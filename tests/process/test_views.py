@@ -93,9 +93,6 @@ def names(feed: Feed) -> set[str]:
     return {row["name"] for row in feed.world()["objects"].values()}
 
 
-# -- what it is told -------------------------------------------------------------------------------
-
-
 @pytest.mark.fresh_session
 def test_the_world_has_what_is_there_already(session: Engine) -> None:
     ref = wb.put(np.ones(LARGE), name="data")
@@ -280,9 +277,6 @@ def test_the_end_of_the_session_is_told(session: Engine, feed: Feed, page: Page)
     answer = do(session, "pin", ref)
     assert not answer["ok"]
     assert "shut down" in answer["text"]
-
-
-# -- what its buttons do ---------------------------------------------------------------------------
 
 
 def do(session: Engine, action: str, ref: wb.ObjectRef | str, **more: object) -> Row:

@@ -48,9 +48,6 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -
     assert sorted([*runs(late), *runs(busy)]) == tasks[4:]
 
 
-# -- workers --------------------------------------------------------------------------------------
-
-
 def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
@@ -286,9 +283,6 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     while s.session.state.catalog.backlog.work:
         s.turn()
     assert not len(s.session.state.catalog)
-
-
-# -- custom serializers, refs that leave ----------------------------------------------------------
 
 
 def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:

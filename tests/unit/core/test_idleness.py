@@ -193,9 +193,6 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
     assert grants(driver)[-1] == (3, 8 * PAGE)
 
 
-# -- what the machine has left ---------------------------------------------------------------------
-
-
 def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
     driver = s.driver()
@@ -274,9 +271,6 @@ def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int)
     assert of(do.Kill, s.turn()) == [do.Kill(victim.worker)]
     s.crash(victim)
     assert told(driver) == ({} if others else {first: b"!memory"})
-
-
-# -- inline objects --------------------------------------------------------------------------------
 
 
 def keeper_of(s: Stage, pages: int) -> tuple[Peer, int]:

@@ -38,9 +38,6 @@ def runner(s: Stage, task: int) -> Peer:
     return next(peer for peer in s.peers.values() if peer.runs and peer.runs[0].task == task)
 
 
-# -- who comes back -------------------------------------------------------------------------------
-
-
 def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> None:
     s = stage()
     before, worker = s.driver(60.0), s.worker()
@@ -404,9 +401,6 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     worker.finish((NONE,), 1.0)
     s.all_read()
     assert [(r.state, r.kept) for r in records(s)] == [("done", True), ("running", True)]
-
-
-# -- a cell is interrupted ------------------------------------------------------------------------
 
 
 def answered(peer: Peer) -> list[int]:

@@ -162,9 +162,6 @@ def test_what_cannot_be_shown_is_refused_or_left_out_and_what_no_task_writes_is_
     assert shown == [("stdout", "next\n"), left_out]
 
 
-# -- at any moment ---------------------------------------------------------------------------------
-
-
 def test_a_handler_may_print_while_a_print_is_on_its_way() -> None:
     """At each line of what empties the queue: a signal's handler, a finalizer."""
     shown, (count,) = hosted("""
@@ -297,9 +294,6 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on() -> None:
         tell(throttles())
     """)
     assert kept == "0"
-
-
-# -- cells, and stopping ---------------------------------------------------------------------------
 
 
 def test_a_cell_shows_its_value_and_hands_over_what_it_assigns_or_its_namespace_keeps_it() -> None:

@@ -362,9 +362,6 @@ def test_a_class_of_another_process_is_what_came_last() -> None:
     assert done.stdout == "1 1\n"
 
 
-# -- the shorter way of plain values --------------------------------------------------------------
-
-
 class Number(enum.IntEnum):
     ONE = 1
 
