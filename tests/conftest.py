@@ -76,9 +76,7 @@ SPREAD = (
 SEE_ALL = ("tests/unit/client/test_collector", FIRST[0], "tests/process/test_why")
 """They look through all that the process has."""
 
-SOURCES = tuple(
-    f"tests/unit/test_{name}.py" for name in ("architecture", "interrupted_loops", "rooms")
-)
+SOURCES = tuple(f"tests/unit/test_{n}.py" for n in ("architecture", "interrupted_loops", "rooms"))
 """They look at the package's code, which is parsed once for them: see `tests/unit/sources.py`."""
 
 STARTS = "COUNT_STARTS"

@@ -30,9 +30,7 @@ def test_a_figure_shows_where_nobody_imported_pyplot(notebook: Opens) -> None:
         assert len(kernel.ok("fig").results("image/png")) == 1
 
 
-MODEL = (
-    "%%remote{}\nimport numpy as np, types\nnet = types.SimpleNamespace(coef_=np.ones((50_000, 3)))"
-)
+MODEL = "%%remote{}\nimport numpy, types\nnet = types.SimpleNamespace(coef_=numpy.ones((9**5, 3)))"
 
 
 def test_a_model_that_came_back_read_only(session: Kernel) -> None:

@@ -237,9 +237,8 @@ def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> No
                 wb.get(ref)
             assert wb.get(call.remote()) == 1  # its state began anew
             for ref in (call.remote(*arguments), call.remote()):
-                with pytest.raises(
-                    errors.ActorDiedError, match=rf"^Patient died: {crash(way)}\.{words}"
-                ):
+                died = rf"^Patient died: {crash(way)}\.{words}"
+                with pytest.raises(errors.ActorDiedError, match=died):
                     wb.get(ref)
         del patient, call, ref
         in_order()

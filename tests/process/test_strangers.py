@@ -171,9 +171,8 @@ def test_questions_without_a_reader(session: Engine, runtime: str, processes: Pr
             for _ in range(3):
                 stranger = stack.enter_context(Stranger(runtime))
                 stranger.say([stranger.hello])
-                data = b"".join(
-                    frame(encode(flood[n : n + 5000])) for n in range(0, len(flood), 5000)
-                )
+                parts = (flood[n : n + 5000] for n in range(0, len(flood), 5000))
+                data = b"".join(map(frame, map(encode, parts)))
                 assert push(stranger, data) < len(data), "it is read no further than it reads"
         assert wb.get(refs) == list(range(1000))
         assert wb.get(wb.remote(lambda: "served").remote()) == "served"

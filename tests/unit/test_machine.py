@@ -102,9 +102,7 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("files", "left"), LEFT)
-def test_gauges_show_the_least(
-    tmp_path: Path, files: dict[str, str], left: tuple[int, int]
-) -> None:
+def test_gauges_show_least(tmp_path: Path, files: dict[str, str], left: tuple[int, int]) -> None:
     gauge = machine.MemoryGauge(kernel_files(tmp_path, files))
     assert gauge.read() == left
     assert gauge.container == any("cgroup" in name for name in files if left[1] <= 4 * GIB)

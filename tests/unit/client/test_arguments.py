@@ -74,9 +74,7 @@ def test_errors_name_refs_as_arguments(args: tuple[Any, ...], kwargs: dict[str, 
 def test_an_array_that_the_store_has_goes_as_its_ref() -> None:
     stored, other, ref = np.arange(3), np.arange(3), ObjectRef(1, NOBODY)
     found = {id(stored): ref}
-    packed, refs = pack_arguments(
-        (other, stored), {"a": stored}, lambda value: found.get(id(value))
-    )
+    packed, refs = pack_arguments((other, stored), {"a": stored}, lambda one: found.get(id(one)))
     assert [r.id for r in refs] == [1, 1]
     assert packed[0][0] is other
     assert packed[0][1] is packed[1]["a"] is None

@@ -116,9 +116,6 @@ for machines, name, owner, method, instead in [
     add(machines, name, (owner, method, instead))
 
 
-# -- who may use a line, and in which order -------------------------------------------------------
-
-
 @fault("lines", Actor, "_advance")
 def calls_overtake_those_of_a_dead_line(before: Method, actor: Actor, owner: int) -> None:
     """The barrier after a worker's end: what went by its line comes first."""
@@ -191,9 +188,6 @@ def two_at_a_time(_: Method, driver: Driver, function: int, deps: object = ()) -
     return wire if good and not deps else None
 
 
-# -- whose worker it is ---------------------------------------------------------------------------
-
-
 @fault("leases", Scheduler, "lend")
 def a_lent_worker_is_idle(before: Method, scheduler: Scheduler, worker: Worker, line: Line) -> None:
     before(scheduler, worker, line)
@@ -248,9 +242,6 @@ def the_end_of_an_older_task_ends_a_newer_ones_wait(
     scheduler.update_slot(worker)
 
 
-# -- what becomes of calls ------------------------------------------------------------------------
-
-
 @fault("lines", State, "send")
 def late_holds_are_lost(before: Method, state: State, client: int, message: do.Message) -> None:
     """The caller's, of the result of a call that it says late."""
@@ -291,9 +282,6 @@ def unheld_runs(before: Method, lines: LineManager, client: Any, event: ev.Settl
     return line
 
 
-# -- what is counted ------------------------------------------------------------------------------
-
-
 @fault("lines", Caller, "read")
 def what_was_kept_silent_goes_with_the_line(before: Method, caller: Caller) -> None:
     """Of a worker that lives: the bytes of results that nobody has heard of."""
@@ -301,9 +289,6 @@ def what_was_kept_silent_goes_with_the_line(before: Method, caller: Caller) -> N
         for wire in caller.wires.values():
             wire.unheard = 0
     before(caller)
-
-
-# -- what is lent ---------------------------------------------------------------------------------
 
 
 @fault("lines", Caller, "granted")

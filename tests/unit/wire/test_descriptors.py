@@ -25,10 +25,9 @@ def room_for(count: int) -> Iterator[None]:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     names = os.listdir("/proc/self/fd")
     used = {int(name) for name in names if os.path.exists(f"/proc/self/fd/{name}")}
-    unused = (number for number in itertools.count() if number not in used)
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (next(itertools.islice(unused, count, None)), limits[1])
-    )
+    free = (number for number in itertools.count() if number not in used)
+    soft = next(itertools.islice(free, count, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, limits[1]))
     try:
         yield
     finally:
