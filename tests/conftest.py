@@ -73,8 +73,8 @@ SPREAD = (
 )
 """Files whose tests share nothing, and take so long that processes had better share those."""
 
-SEES_ALL = "tests/unit/client/test_collector"
-"""It looks through all that the process has."""
+SEE_ALL = ("tests/unit/client/test_collector", FIRST[0], "tests/process/test_why")
+"""They look through all that the process has."""
 
 SOURCES = tuple(f"tests/unit/test_{n}.py" for n in ("architecture", "interrupted_loops", "rooms"))
 """They look at the package's code, which is parsed once for them: see `tests/unit/sources.py`."""
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What was there before the tests stays: no collection looks through it, which takes a
     processor 0.2 s, each time."""
-    if item.nodeid.startswith(SEES_ALL):
+    if item.nodeid.startswith(SEE_ALL):
         gc.unfreeze()
     elif gc.get_freeze_count() < 10_000:
         gc.collect()
