@@ -82,9 +82,6 @@ def _one_line(code: str) -> str:
     return textwrap.shorten(code, 90, placeholder=" …")
 
 
-# -- which faults ----------------------------------------------------------------------------------
-
-
 class _Finder(ast.NodeVisitor):
     """All faults of one file that this script can make."""
 
@@ -223,9 +220,6 @@ def _drawn(faults: list[Fault], count: int, seed: int) -> Iterator[Fault]:
         if (fault.path, fault.function) not in functions:
             functions.add((fault.path, fault.function))
             yield fault
-
-
-# -- what finds them -------------------------------------------------------------------------------
 
 
 @dataclass

@@ -87,9 +87,7 @@ def overhead(name: str) -> None:
         system.close()
 
 
-def _row(
-    what: str, runs: dict[str, Run], function: Callable[[int], int], count: int, calls: int
-) -> None:
+def _row(what: str, runs: Any, function: Callable[[int], int], count: int, calls: int) -> None:
     found: dict[str, list[float]] = {which: [] for which in runs}
     for _ in range(ROUNDS):
         for which, run in runs.items():

@@ -56,15 +56,13 @@ def write_to_cold_pages(source: Any) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def disk_of(
-    directory: str, source: Any
-) -> Iterator[tuple[Callable[[], None], Callable[[Any], None]]]:
+def disk_of(directory: str, of: Any) -> Iterator[tuple[Callable[[], None], Callable[[Any], None]]]:
     """Write an array from shared memory to a new file, in the kernel; read it from the page cache.
 
     The second takes the array to read into, whose pages are warm.
     """
-    memory, size = os.memfd_create("benchmark"), source.nbytes
-    os.pwrite(memory, source, 0)
+    memory, size = os.memfd_create("benchmark"), of.nbytes
+    os.pwrite(memory, of, 0)
     file = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
 
     def write() -> None:

@@ -21,7 +21,7 @@ import tasks
 import values
 from pools import Effort, NotOffered, Pool, Sample, Store, memory_of_children, processor_time, times
 
-PAUSE = 0.1
+GAP = 0.1
 """Seconds between tasks where a person would run them."""
 
 SETTLED = 3.0
@@ -93,9 +93,7 @@ def _empty(pool: Pool, effort: Effort) -> Sample:
 
 def _paced(pool: Pool, effort: Effort) -> Sample:
     """An empty task now and then, as a person runs them; what the processes use in between."""
-    (seconds,) = times(
-        effort, lambda: pool.call(tasks.empty), least=20, before=lambda: _rest(PAUSE)
-    )
+    (seconds,) = times(effort, lambda: pool.call(tasks.empty), least=20, before=lambda: _rest(GAP))
     _rest(SETTLED)
     began, used = time.perf_counter(), processor_time()
     _rest(max(effort.seconds, 1.0))

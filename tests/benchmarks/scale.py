@@ -129,9 +129,6 @@ class World:
         return task
 
 
-# -- operations: each leaves as much of all as it found -----------------------------------------
-
-
 def put(world: World) -> None:
     """put an object, drop the oldest"""
     world.objects.append(world.put())

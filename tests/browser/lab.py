@@ -32,23 +32,13 @@ LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 
 class Notebook:
-    """A notebook in a window of its own.
-
-    Attributes
-    ----------
-    page : Page
-        The window, for what has no method here.
-    path : Path
-        The file.
-    """
+    """A notebook in a window of its own; ``page`` is for what has no method here."""
 
     def __init__(self, page: Page, path: Path) -> None:
         self.page = page
         self.path = path
         self._panel = page.locator(".jp-NotebookPanel")
         self._cells = self._panel.locator(".jp-Notebook .jp-CodeCell")
-
-    # -- what a person does ------------------------------------------------------------------------
 
     def run(self, *numbers: int) -> None:
         """Click into each of these cells, and press Shift-Enter."""
@@ -81,8 +71,6 @@ class Notebook:
         with self.page.expect_response(_is_for(f"/api/contents/{self.path.name}", "PUT")):
             self.page.keyboard.press("Control+s")
         return notebooks.read(self.path)
-
-    # -- what a person sees ------------------------------------------------------------------------
 
     def cell(self, number: int) -> Locator:
         """The cell as a whole."""
@@ -190,10 +178,7 @@ class Lab:
     def close(self, keep: bool = False) -> None:
         """Close all windows, and end what ran for them.
 
-        Parameters
-        ----------
-        keep : bool
-            Whether one window stays, without its notebook, for the next to be opened.
+        If ``keep``, one window stays, without its notebook, for the next to be opened.
         """
         first, *others = self._windows.pages or [None]
         for page in others:

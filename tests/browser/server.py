@@ -27,15 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Server:
-    """One server.
-
-    Attributes
-    ----------
-    root : Path
-        The folder of its notebooks; its kernels work there.
-    runtime : Path
-        The runtime directory of its kernels' sessions.
-    """
+    """One server, whose kernels work in ``root`` and have their sessions in ``runtime``."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -11,41 +11,10 @@ from tests.browser.gates import TRAINS, Gates
 from tests.browser.lab import Lab, Picture
 
 pytestmark = pytest.mark.extended
-
-RUNNING = re.compile(r"● ?cell \d · worker \d+ · running \d+ s")
 DONE = re.compile(r"✓ ?cell \d · done in .* loss")
 
 
-def test_a_page_that_is_loaded_again_goes_on_with_the_line_and_the_prints(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
-    """A page finds out by itself that it isn't sent the output: no saved line is renewed here."""
-    training = gate("training")
-    never = "%load_ext workbench\nfrom workbench.ipython import joblines\njoblines.RENEWAL = 1e9"
-    notebook = lab.open("loaded", never, TRAINS)
-    notebook.run(1, 2)
-    expect(notebook.stop_button(2)).to_be_visible()
-    for epoch in range(3):
-        training.open()
-        expect(notebook.cell(2)).to_contain_text(f"epoch {epoch} loss {0.5**epoch}")
-        if epoch < 2:
-            if epoch:  # the first time it isn't saved
-                notebook.save()
-            notebook.reload()
-            expect(notebook.cell(2)).to_contain_text(RUNNING)
-            expect(notebook.stop_button(2)).to_be_visible()
-    expect(notebook.cell(2)).to_contain_text(DONE)
-    expect(notebook.stop_button(2)).to_have_count(0)
-    assert str(notebook.cell(2).text_content()).count("epoch 0 loss 1.0") == 1
-    picture("job-line-done", notebook)
-    notebook.reload()  # once more, when all is over
-    expect(notebook.cell(2)).to_contain_text(DONE)
-    expect(notebook.cell(2)).to_contain_text("epoch 2")
-
-
-def test_a_restarted_kernel_finds_its_cell_and_its_line_comes_to_its_end(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_a_restarted_kernel_finds_its_cell(lab: Lab, gate: Gates, picture: Picture) -> None:
     training = gate("training")
     notebook = lab.open(
         "restarts", "%load_ext workbench", TRAINS, "%workbench jobs cell 2", "%get loss\nloss"

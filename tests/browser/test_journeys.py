@@ -3,16 +3,13 @@ it, and rarer."""
 
 from __future__ import annotations
 
-import json
 import re
 
 from playwright.sync_api import expect
 
-from tests import notebooks
 from tests.browser.gates import READS, TRAINS, Gates
 from tests.browser.lab import Lab, Picture
 from tests.browser.views import DASHBOARD, PUTS, START, View, violations
-from tests.kernel.test_course import NOTEBOOKS
 
 
 def test_a_background_cell_is_followed_over_a_reload_and_stopped_while_another_cell_is_busy(
@@ -48,9 +45,7 @@ def test_a_background_cell_is_followed_over_a_reload_and_stopped_while_another_c
     expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2\s*stopped"))
 
 
-def test_the_dashboard_shows_what_is_there_and_does_what_its_buttons_say(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_the_dashboard_shows_and_does(lab: Lab, gate: Gates, picture: Picture) -> None:
     training, reading = gate("training"), gate("reading")
     busy = f"inside = wb.put(np.ones(100_000))\n{READS}"
     notebook = lab.open("lives", START, DASHBOARD, PUTS)
@@ -95,31 +90,3 @@ def test_the_dashboard_shows_what_is_there_and_does_what_its_buttons_say(
     expect(view.row("labels")).to_have_count(0)
     expect(view.row("parts[1]")).to_be_visible()
     assert violations(notebook.page) == []
-
-
-def test_an_exercise_of_the_course_is_guessed_tried_and_solved(lab: Lab, picture: Picture) -> None:
-    lesson = notebooks.read(NOTEBOOKS / "02-is-it-a-copy.ipynb")
-    ids = [cell.id for cell in lesson.cells]
-    lesson["cells"] = lesson.cells[: ids.index("check-one_copy") + 1]
-    for cell in lesson.cells:
-        if cell.cell_type == "code":
-            cell["outputs"] = []
-    (lab.root / "lesson.ipynb").write_text(json.dumps(lesson))
-    notebook = lab.reopen("lesson")
-    notebook.run(1, 2)
-    notebook.write(3, 'guess_put = "store"')
-    notebook.run(3, 4)
-    expect(notebook.prompt(4)).to_have_text("[4]:")
-    notebook.page.keyboard.press("Shift+Enter")  # its cell is closed
-    expect(notebook.output(5)).to_contain_text("You guessed: store.")
-    expect(notebook.output(5)).to_contain_text("Measured: store. Right.")
-    notebook.run(6, 7)
-    expect(notebook.output(7)).to_contain_text("Not yet.")
-    expect(notebook.output(7)).not_to_contain_text("hint")
-    notebook.run(7)
-    expect(notebook.output(7)).to_contain_text("hint")
-    picture("exercise", notebook)
-    notebook.write(6, "%get futures")
-    notebook.run(6, 7)
-    expect(notebook.output(7)).to_contain_text("Right.")
-    expect(notebook.output(7)).to_contain_text("1 of 4 exercises done")

@@ -23,9 +23,7 @@ training.step()
 ratio(1, 0)"""
 
 
-def test_an_error_comes_under_its_cell_and_points_at_its_line(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_an_error_is_under_its_cell(lab: Lab, gate: Gates, picture: Picture) -> None:
     training = gate("training")
     notebook = lab.open("fails", "%load_ext workbench", FAILS, "6 * 7", theme=DARK)
     notebook.run(1, 2, 3)
@@ -72,9 +70,7 @@ size = len(path)"""
 """A cell that runs once for each of `files`; the last run stops at the gate."""
 
 
-def test_a_cell_that_runs_once_per_item_has_one_line(
-    lab: Lab, gate: Gates, picture: Picture
-) -> None:
+def test_a_cell_run_once_per_item_has_one_line(lab: Lab, gate: Gates, picture: Picture) -> None:
     reading = gate("reading")
     files = 'files = ["north.csv", "south.csv", "east.csv", "west.csv"]'
     notebook = lab.open("items", "%load_ext workbench", files, EACH, "%get size\nsize")

@@ -17,27 +17,6 @@ from tests.patience import TIMEOUT
 pytestmark = pytest.mark.extended
 
 
-def test_buttons_ask_do_and_say(lab: Lab) -> None:
-    puts = "data = wb.put(np.ones(200_000))\nalone = wb.put(1, name='alone')\ndel alone"
-    notebook = lab.open("buttons", START, puts, "wb.widgets.Pins()")
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    view.row("data").click()
-    view.button("Pin").click()
-    expect(view.reasons).to_contain_text("pinned at")
-    view.button("Unpin").click()
-    expect(view.reasons).not_to_contain_text("pinned at")
-    view.button("Spill").click()
-    expect(view.note).to_contain_text("can't be moved to disk")
-    view.button("Free").click()
-    expect(view.root).to_contain_text("It is still used by data")
-    view.button("Keep").click()
-    expect(view.row("data")).to_contain_text("yes")
-    view.row("alone").click()
-    view.button("Free").click()  # nobody would notice, so nobody is asked
-    expect(view.row("alone")).to_have_count(0)
-
-
 def test_costs_and_what_is_put_again_and_again(lab: Lab, picture: Picture) -> None:
     puts = """\
 words = wb.put({"words": [f"word {n}" for n in range(50_000)], "weights": np.ones(100_000)})

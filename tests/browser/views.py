@@ -25,13 +25,7 @@ def violations(page: Page) -> list[str]:
 
 
 class View:
-    """One view in a page.
-
-    Parameters
-    ----------
-    output : Locator
-        Where it is: a cell's output, or another place that shows one.
-    """
+    """One view in a page: in a cell's ``output``, or another place that shows one."""
 
     def __init__(self, output: Locator) -> None:
         self.root = output.get_by_role("region", name="Workbench")

@@ -164,8 +164,6 @@ class Driver:
         self._refs[name] = ref
         return ref
 
-    # -- objects ------------------------------------------------------------------------------
-
     def put(self, number: str, is_named: str) -> str:
         value = make(int(number))
         name = name_of(int(number), value)
@@ -200,8 +198,6 @@ class Driver:
     def spill(self, name: str, times: str = "1") -> None:
         for _ in range(int(times)):
             wb.spill(self._ref(name))
-
-    # -- tasks --------------------------------------------------------------------------------
 
     def task(self, name: str, number: str) -> str:
         value = wb.get(work.remote(self._ref(name), name, int(number)))
@@ -251,8 +247,6 @@ class Driver:
                 given, data = wb.get(task)
                 assert given == number, f"{given} is what {number} returned"
                 assert data is None or np.all(data == number)
-
-    # -- all of it ----------------------------------------------------------------------------
 
     def rest(self) -> None:
         """Let go of everything."""

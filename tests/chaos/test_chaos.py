@@ -103,8 +103,6 @@ class Chaos:
         self.log.append(text)
         del self.log[:-REMEMBERED]
 
-    # -- drivers ------------------------------------------------------------------------------
-
     def _tell(self, driver: Driver, *command: str) -> None:
         if driver.command:
             self._hear(driver)
@@ -131,9 +129,7 @@ class Chaos:
                 excuses += ACTORS
             if "server" in self._killed:
                 excuses.append("SessionError")
-            short = any(why in rest for why in SHORT) and (
-                self._is_short or command[0] == "results"
-            )
+            short = any(w in rest for w in SHORT) and (self._is_short or command[0] == "results")
             assert short or any(name in kind for name in excuses), rest
             assert "can't be read back" not in rest
             return ""
@@ -160,8 +156,6 @@ class Chaos:
         driver.script.close()
         place = self._drivers.index(driver)
         self._drivers[place] = Driver(driver.number, self._start(TEXT, str(self._disk)))
-
-    # -- a round ------------------------------------------------------------------------------
 
     def round(self) -> None:
         """Some commands and some deaths, and then an account of everything."""
@@ -345,8 +339,6 @@ class Chaos:
             self._do(driver, "look")
             self._do(driver, "join")
 
-    # -- the account --------------------------------------------------------------------------
-
     def account(self) -> None:
         """Every named object is there, and right; and the books agree with the system."""
         names = self.engine.ask(Names())
@@ -430,8 +422,6 @@ class Chaos:
             with suppress(FileNotFoundError):  # closed meanwhile
                 count += not os.readlink(f"/proc/self/fd/{name}").startswith(ours)
         return count
-
-    # -- what is done now and then, when nothing else happens -----------------------------------
 
     def orphans(self) -> None:
         """All who write are killed: what is left of memory is the objects, to the page."""

@@ -60,18 +60,14 @@ def touched(fd: int) -> int:
     return os.fstat(fd).st_blocks * 512
 
 
-def test_it_costs_nothing_until_touched_and_has_no_name_that_could_stay_behind(
-    segment: seg.Descriptors,
-) -> None:
+def test_untouched_it_costs_nothing_and_it_has_no_name(segment: seg.Descriptors) -> None:
     assert os.fstat(segment.writable).st_nlink == 0
     assert touched(segment.writable) == 0
     write_cold(segment.writable, memoryview(bytes(8 * PAGE)), 0)
     assert touched(segment.writable) == 8 * PAGE
 
 
-def test_punched_pages_come_back_as_zeros_and_their_neighbours_keep_their_bytes(
-    segment: seg.Descriptors,
-) -> None:
+def test_punched_pages_are_zeros_and_their_neighbours_stay(segment: seg.Descriptors) -> None:
     """Only whole pages go: what shares a page with something else stays."""
     readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
     write_cold(segment.writable, memoryview(b"\xff" * (16 * PAGE)), 0)

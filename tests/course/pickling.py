@@ -122,9 +122,7 @@ ANSWERS = Answers(
         "connection": [
             Wrong(signs("str(database)", "data"), "no connection"),
             Wrong("%free signs", "has no `signs`"),
-            Wrong(
-                signs("connection", "data"), "what the serializer .* contains the Connection itself"
-            ),
+            Wrong(signs("connection", "data"), "the serializer .* contains the Connection itself"),
             almost(signs("':memory:'", "sqlite3.connect(data)"), "no such table"),
             almost(signs(*CONNECTS, is_put=False), "The stored one is an older one"),
             Wrong(signs(*CONNECTS) + signs("str(database)", "data", is_put=False), "no connection"),

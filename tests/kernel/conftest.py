@@ -57,9 +57,7 @@ class Cell:
 
     def text(self, stream: str = "stdout") -> str:
         """What was printed under the cell."""
-        return "".join(
-            c["text"] for kind, c in self.outputs if kind == "stream" and c["name"] == stream
-        )
+        return "".join(c["text"] for k, c in self.outputs if k == "stream" and c["name"] == stream)
 
     def results(self, mime: str = "text/plain") -> list[Any]:
         """Displayed and returned things, in one format."""
@@ -187,13 +185,11 @@ class Kernel:
         return cell.failure
 
     @contextmanager
-    def patient(
-        self, module: str, name: str = "PATIENCE", seconds: float = TIMEOUT
-    ) -> Iterator[None]:
+    def patient(self, module: str, name: str = "PATIENCE", to: float = TIMEOUT) -> Iterator[None]:
         """Meanwhile nothing takes long: what a module of ours would do after ``name`` seconds."""
         of = f"__import__('sys').modules[{module!r}]"
         usual = self.value(f"{of}.{name}")
-        self.ok(f"{of}.{name} = {seconds}")
+        self.ok(f"{of}.{name} = {to}")
         try:
             yield
         finally:

@@ -26,9 +26,8 @@ def offered(kernel: Kernel, code: str, at: int | None = None) -> list[str]:
 def desk(session: Kernel, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """A session with two variables, two names in the store, a ref and a job."""
     session.ok(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
-    session.ok(
-        "table, other, _hidden = [1], 2, 3\n%put table\n%put --name stored 4\nref = wb.put(5)"
-    )
+    session.ok("table, other, _hidden = [1], 2, 3\n%put table\n%put --name stored 4")
+    session.ok("ref = wb.put(5)")
     session.ok("%%remote -w\n1")
     with session.patient("workbench.ipython.completion"):
         yield session
@@ -46,9 +45,7 @@ def test_options_names_actions_and_jobs(desk: Kernel) -> None:
     assert offered(desk, "%put --name s") == ["%put --name stored"]
     assert offered(desk, "%get st") == ["%get stored"]
     for magic in ("get", "why", "free", "pin", "unpin", "spill"):
-        assert offered(desk, f"%{magic} ") == [
-            f"%{magic} {name}" for name in ("ref", "stored", "table")
-        ]
+        assert offered(desk, f"%{magic} ") == [f"%{magic} {n}" for n in ("ref", "stored", "table")]
     assert offered(desk, "%objects t") == ["%objects table"]
     assert offered(desk, "%objects --sort a") == ["%objects --sort age"]
     assert offered(desk, "%cost st") == ["%cost stored"]

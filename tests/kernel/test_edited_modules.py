@@ -81,9 +81,7 @@ def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> No
 
 
 @pytest.mark.extended
-def test_after_a_restart_the_workers_have_what_the_notebook_has(
-    notebook: Opens, edit: Edit, tmp_path: Path
-) -> None:
+def test_after_restarts_workers_are_up_to_date(notebook: Opens, edit: Edit, tmp_path: Path) -> None:
     kernel = notebook()
     begin = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext workbench\n%workbench stop"

@@ -50,9 +50,7 @@ def test_a_cell_draws_on_a_figure_of_the_notebook(session: Kernel) -> None:
     session.ok("fig.canvas.draw()")
 
 
-MODEL = (
-    "%%remote{}\nimport numpy as np, types\nnet = types.SimpleNamespace(coef_=np.ones((50_000, 3)))"
-)
+MODEL = "%%remote{}\nimport numpy, types\nnet = types.SimpleNamespace(coef_=numpy.ones((9**5, 3)))"
 
 
 def test_a_model_that_came_back_read_only(session: Kernel) -> None:
@@ -77,9 +75,7 @@ PAGES = (
 )
 
 
-def test_what_pages_say_leaves_a_figure_to_the_cell_that_draws_it(
-    session: Kernel, gate: Gate
-) -> None:
+def test_what_pages_say_leaves_a_figure_to_its_cell(session: Kernel, gate: Gate) -> None:
     models = session.ok(PAGES).text().split()
     session.custom.clear()
     subshell = session.subshell()

@@ -96,9 +96,7 @@ def test_where_a_script_needs_a_view_a_running_line_has_one(notebook: Opens, gat
     assert set(cell.lines[-1]) == {"text/plain", "text/html"}
 
 
-def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
-    session: Kernel, gate: Gate
-) -> None:
+def test_a_page_loaded_again_is_told_of_workers_widgets(session: Kernel, gate: Gate) -> None:
     cell = session.ok(
         "%%remote\nimport ipywidgets\n_bar = ipywidgets.IntProgress(value=3, max=4)\n"
         f"display(_bar)\n{gate.wait}"

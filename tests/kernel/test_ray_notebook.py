@@ -49,8 +49,6 @@ def test_the_source_notebook_runs_to_its_end(kernel: Kernel) -> None:
 def test_an_exit_in_a_namespace_s_cell_is_the_cell_s_error(session: Kernel) -> None:
     """In a method of an actor it ends the actor, as Ray's."""
     session.ok("%%remote --actor db --wait\nkept = 7")
-    assert (
-        "SystemExit" in session.run("%%remote --actor db --wait\nimport sys; sys.exit(1)").failure
-    )
+    assert "SystemExit" in session.run("%%remote --actor db -w\nimport sys; sys.exit(1)").failure
     session.ok("%%remote --actor db --wait -o kept\npass")
     assert session.value("kept") == "7"

@@ -123,9 +123,7 @@ def test_a_namespace_has_one_event_loop(session: Kernel) -> None:
     assert session.value("(ends, count)") == "([1], 1)"
 
 
-def test_what_a_cell_of_a_namespace_did_not_come_to_assign_is_sent(
-    session: Kernel, gate: Gate
-) -> None:
+def test_what_a_namespace_did_not_assign_is_sent(session: Kernel, gate: Gate) -> None:
     """What it had assigned stays, if it is equal to what was sent, and if the cell failed then."""
     session.ok("x, same, late = 'the notebook has it', True, 1")
     session.run("%%remote -w --actor side\nbefore = 7\n1 / 0\nx = 'never'")

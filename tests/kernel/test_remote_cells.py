@@ -9,8 +9,6 @@ from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
 
-# -- IPython's syntax -----------------------------------------------------------------------------
-
 
 def test_time_magics(session: Kernel) -> None:
     session.ok("x = 20")
@@ -128,8 +126,6 @@ def test_a_worker_lets_go_of_a_cells_values(fresh: Kernel) -> None:
     assert not [kind for kind, *_ in first.comms + second.comms if kind == "comm_close"]
 
 
-# -- errors ---------------------------------------------------------------------------------------
-
 FRAMES = """%%remote -w
 import pandas as pd
 def half(row):
@@ -236,9 +232,6 @@ def test_a_remote_cell_is_where_the_notebook_is(session: Kernel, tmp_path: Path)
     session.ok("os.chdir(home)\nsys.path.pop(0)\ndel os.environ['FLAVOUR']")
     session.ok(look)
     assert session.value("there == (home, None, 5)") == "True"
-
-
-# -- what it shows --------------------------------------------------------------------------------
 
 
 def test_warnings_and_logging(session: Kernel) -> None:

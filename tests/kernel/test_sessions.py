@@ -31,23 +31,8 @@ def no_vscode(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_workers_of_a_notebook_share_what_cells_need(session: Kernel) -> None:
-    """It was there before they were forked, by a process that has one thread still."""
-    look = """
-@wb.remote
-def look():
-    import os, sys
-
-    return "workbench.host.shell" in sys.modules, len(os.listdir(f"/proc/{os.getppid()}/task"))
-wb.get(look.remote())
-"""
-    assert session.ok(look).results() == ["(True, 1)"]
-
-
 @pytest.mark.parametrize("ends", ENDS)
-def test_a_new_kernel_finds_what_the_old_one_left(
-    notebook: Opens, gates: Gates, ends: Ends
-) -> None:
+def test_a_new_kernel_finds_what_the_old_left(notebook: Opens, gates: Gates, ends: Ends) -> None:
     kernel = notebook("analysis.ipynb", WORKBENCH_LINGER="1h")  # shut down, it would be seconds
     kernel.ok("%load_ext workbench\nimport workbench as wb\ndf, rest = [1], [1]")
     kernel.ok("%put df\nunnamed = wb.put('unnamed')")
@@ -191,9 +176,7 @@ def asks(kernel: Kernel, **asked: str) -> dict[str, Any]:
     return content
 
 
-def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
-    notebook: Opens, gates: Gates
-) -> None:
+def test_a_page_learns_what_became_of_old_lines(notebook: Opens, gates: Gates) -> None:
     kernel, gate = notebook("lines.ipynb"), gates()
     kernel.ok("%load_ext workbench")
     cell = kernel.ok(f"%%remote --name training\n{gate.wait}\nloss = 1")

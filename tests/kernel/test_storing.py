@@ -134,9 +134,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("line", LONG)
-def test_a_long_one_says_what_it_is_at_and_ends_with_its_line(
-    session: Kernel, gate: Gate, line: str
-) -> None:
+def test_a_long_one_says_what_it_is_at(session: Kernel, gate: Gate, line: str) -> None:
     """One that is interrupted takes its line away."""
     setup, begins, ends = LONG[line]
     session.ok(setup.format(wait=gate.wait))

@@ -67,8 +67,6 @@ def raises(error: type[BaseException], call: Callable[[], Any]) -> bool:
     return False
 
 
-# -- what is called --------------------------------------------------------------------------------
-
 got: Any = ray.get
 one: Any = ray.remote(lambda *args: 1)
 pair: Any = ray.remote(num_returns=2)(lambda: (1, 2))
@@ -198,8 +196,6 @@ async def awaited(ref: Any) -> Any:
 async def iterated() -> list[int]:
     return [await ref async for ref in count.remote(3)]
 
-
-# -- the rows --------------------------------------------------------------------------------------
 
 CORE = rows("""
 same `put(value)` -> got(ray.put([1])) == [1]
@@ -422,9 +418,6 @@ same `exceptions.RaySystemError` ->
 """) + lacking("exceptions.", ray.exceptions, IN_EXCEPTIONS)
 
 MISSING = lacking("", ray, IN_RAY)
-
-
-# -- init: in a session of its own -----------------------------------------------------------------
 
 
 @cache

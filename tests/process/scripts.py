@@ -30,14 +30,7 @@ def hear():
 class Script:
     """A running script. ``say(...)`` in it is a `line` here, and `tell` is its ``hear()``.
 
-    Parameters
-    ----------
-    text : str
-        Indented as it stands in the test.
-    *arguments : str
-        Its ``sys.argv[1:]``.
-    before : sequence of str, optional
-        A command that runs it.
+    ``before`` is a command that runs it.
     """
 
     def __init__(self, text: str, *arguments: str, before: Sequence[str] = ()) -> None:

@@ -151,9 +151,7 @@ def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 @pytest.mark.parametrize("kind", ["threads", "loop"])
-def test_a_call_that_has_no_turn_yet_is_cancelled_at_once(
-    session: Engine, gate: Gate, kind: str, concurrency: int
-) -> None:
+def test_queued_calls_are_stopped(session: Engine, gate: Gate, kind: str, concurrency: int) -> None:
     @wb.remote
     class Room:
         async def wait_at(self, path: str) -> str:

@@ -112,17 +112,6 @@ def test_after_its_end(session: Engine) -> None:
             call()
 
 
-def test_from_a_worker(session: Engine) -> None:
-    """More tasks than workers, and each waits for calls of its own."""
-
-    def inner(value: int) -> Any:
-        with wb.Executor() as executor:
-            left = executor.submit(same, value + 1)
-        return {left.result(0), *(run(lambda x: x + 1, value) for run in RUNS.values())}
-
-    assert wb.get([wb.remote(inner).remote(n) for n in range(3)]) == [{1}, {2}, {3}]
-
-
 @pytest.mark.parametrize(
     ("run", "kind"), [(RUNS["submit"], BrokenProcessPool), (parallel, TerminatedWorkerError)]
 )

@@ -171,9 +171,7 @@ def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors
 
 
-def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(
-    script: Scripts, processes: Processes, runtime: str
-) -> None:
+def test_stop_ends_sessions_tells_all(script: Scripts, processes: Processes, runtime: str) -> None:
     wb.init(session="desk", workers=1)
     actor = wb.remote(Quiet).options(name="hits").remote()
     kept = wb.put([1], name="df"), wb.put(b"x" * 93)
@@ -208,9 +206,6 @@ def test_stop_ends_sessions_says_what_is_lost_and_tells_everybody(
     (ended,) = run("stop", "lab", "--json").document["stopped"]
     assert (ended["name"], ended["killed"], ended["lost"]) == ("lab", 0, "")
     del kept
-
-
-# -- what can't be --------------------------------------------------------------------------------
 
 
 def test_an_unknown_session(session: Engine, runtime: str) -> None:
@@ -273,17 +268,13 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
     assert "actors" not in plain  # there are none
 
 
-# -- doctor ---------------------------------------------------------------------------------------
-
 CHECKS = [
     "versions", "settings", "memory", "processors", "shared memory", "/dev/shm", "huge pages",
     "spill space", "runtime directory", "access", "self-test", "nothing left",
 ]  # fmt: skip
 
 
-def test_doctor_in_a_healthy_place(
-    session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_in_health(session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins nobody's session: a notebook's shell escape inherits the notebook's variables."""
     before = session.snapshot()
     for variable, value in {
@@ -310,9 +301,7 @@ def test_doctor_in_a_healthy_place(
     assert len([c for c in after.clients if c.role == "driver"]) == 1
 
 
-def test_doctor_where_no_session_can_be(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_without_any(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HEADROOM", "much")
     done = run("doctor", "--json")
     assert done.status == 1

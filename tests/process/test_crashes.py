@@ -17,27 +17,12 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from tests.process.endings import (
-    LARGE,
-    WAYS,
-    Ending,
-    LockedError,
-    OnPickling,
-    OnSealing,
-    OnUnpickling,
-    leave_at_once,
-)
+from tests.process import endings
 from tests.process.gates import Gate
 from tests.process.processes import Processes
+from workbench import errors
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup
-from workbench.errors import (
-    ActorDiedError,
-    SerializationError,
-    SessionError,
-    TaskError,
-    WorkerCrashedError,
-)
 
 STEPS: dict[str, str] = {
     "argument unpickling": r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: ",
@@ -50,7 +35,7 @@ STEPS: dict[str, str] = {
 
 ERRORS = {
     "exception": (LookupError, "LookupError: not here"),
-    "unpicklable exception": (LockedError, "LockedError: locked"),
+    "unpicklable exception": (endings.LockedError, "LockedError: locked"),
 }
 
 DEATHS = {
@@ -73,21 +58,21 @@ def crash(way: str) -> str:
 def expected(step: str, way: str) -> tuple[type[BaseException] | None, str]:
     """What the getter sees: the error's type and text; None if the result is there."""
     if way in DEATHS:
-        return WorkerCrashedError, rf"^{crash(way)}\.{LAST_WORDS.get(way, '$')}"
+        return errors.WorkerCrashedError, rf"^{crash(way)}\.{LAST_WORDS.get(way, '$')}"
     if way == "sys.exit":  # an error like others: the worker lives on
         return SystemExit, r"^SystemExit: 6$"
     if step == "result sealing":
         return None, ""
     kind, text = ERRORS[way]
-    return kind if step == "running" else SerializationError, STEPS[step] + text
+    return kind if step == "running" else errors.SerializationError, STEPS[step] + text
 
 
 def table(*quick: str) -> list[Any]:
     """For each step the ways: all of those that are always tried, and in `make test-all` others."""
-    rest = [way for way in WAYS if way not in quick]
+    rest = [way for way in endings.WAYS if way not in quick]
     return [
         *((step, list(quick)) for step in STEPS if step != "running"),
-        ("running", list(WAYS)),
+        ("running", list(endings.WAYS)),
         *(pytest.param(s, rest, marks=pytest.mark.extended) for s in STEPS if s != "running"),
     ]
 
@@ -106,7 +91,7 @@ def in_order(session: Engine) -> Callable[[], None]:
         assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
         left = session.ask(Lookup("left"))
         assert left is not None
-        assert (wb.get(left) == np.arange(LARGE)).all()
+        assert (wb.get(left) == np.arange(endings.LARGE)).all()
         session.name(None, "left")
         del left
         gc.collect()  # a caught error's traceback holds refs, and is part of a cycle
@@ -116,15 +101,15 @@ def in_order(session: Engine) -> Callable[[], None]:
     return check
 
 
-def submit(step: str, ending: Ending, **options: Any) -> Any:
+def submit(step: str, ending: endings.Ending, **options: Any) -> Any:
     """A task called ``doomed`` that ends so at that step."""
-    read = OnUnpickling(ending)
+    read = endings.OnUnpickling(ending)
     calls: dict[str, tuple[Any, ...]] = {
         "argument unpickling": (len, [read]),
         "function unpickling": (lambda: read,),
         "running": (lambda: ending(),),
-        "result pickling": (lambda: {"model": OnPickling(ending)},),
-        "result sealing": (lambda: OnSealing(ending),),
+        "result pickling": (lambda: {"model": endings.OnPickling(ending)},),
+        "result sealing": (lambda: endings.OnSealing(ending),),
     }
     function, *args = calls[step]
     return wb.remote(function).options(name="doomed", **options).remote(*args)
@@ -133,19 +118,19 @@ def submit(step: str, ending: Ending, **options: Any) -> Any:
 def assert_ends(ref: wb.ObjectRef, kind: type[BaseException] | None, text: str) -> None:
     """Whoever gets it sees this; it is a TaskError too, unless the worker died."""
     if kind is None:
-        assert (wb.get(ref).bytes == np.arange(LARGE)).all()
+        assert (wb.get(ref).bytes == np.arange(endings.LARGE)).all()
         return
     with pytest.raises(kind) as caught:
         wb.get(ref)
     error = caught.value
-    assert isinstance(error, TaskError) == (kind is not WorkerCrashedError)
-    assert re.search(text, error.cause_text if isinstance(error, TaskError) else str(error))
+    assert isinstance(error, errors.TaskError) == (kind is not errors.WorkerCrashedError)
+    assert re.search(text, error.cause_text if isinstance(error, errors.TaskError) else str(error))
 
 
 @pytest.mark.parametrize(("step", "ways"), table("exception", "os._exit"))
 def test_what_goes_wrong_is_said_and_all_goes_on(in_order: Any, step: str, ways: list[str]) -> None:
     for way in ways:
-        ref = submit(step, Ending(way), max_retries=0)
+        ref = submit(step, endings.Ending(way), max_retries=0)
         assert_ends(ref, *expected(step, way))
         del ref
         in_order()
@@ -160,7 +145,7 @@ def test_the_place_of_a_fault_is_said_however_much_is_written(session: Engine) -
         os.write(2, b"noise of a library\n" * 1000)
         ctypes.string_at(0)
 
-    with pytest.raises(WorkerCrashedError, match="SIGSEGV") as caught:
+    with pytest.raises(errors.WorkerCrashedError, match="SIGSEGV") as caught:
         wb.get(wb.remote(deeper).options(max_retries=0).remote(80))
     words = str(caught.value).partition("The last it wrote to stderr:\n")[2]
     assert words.startswith("Fatal Python error: Segmentation fault")
@@ -174,12 +159,12 @@ def test_last_words_are_the_end_of_what_the_task_that_crashed_wrote(session: Eng
     def writes(text: bytes, dies: bool) -> None:
         os.write(2, text)
         if dies:
-            leave_at_once(1)
+            endings.leave_at_once(1)
 
     wb.get([writes.remote(b"a warning of another task\n", False) for _ in range(4)])
     flood = b"first\n" + b"noise\n" * 50_000 + b"out of luck \xff"
     for text, said in ((b"bad", r"to stderr:\nbad$"), (flood, r"noise\nout of luck \\xff$")):
-        with pytest.raises(WorkerCrashedError, match=said) as caught:
+        with pytest.raises(errors.WorkerCrashedError, match=said) as caught:
             wb.get(writes.remote(text, True))
         assert len(str(caught.value)) < 2500
 
@@ -187,14 +172,14 @@ def test_last_words_are_the_end_of_what_the_task_that_crashed_wrote(session: Eng
 @pytest.mark.parametrize("way", ["exception", "os._exit"])
 def test_a_result_already_written_when_the_next_one_fails(in_order: Any, way: str) -> None:
     @wb.remote(num_returns=2, max_retries=0, name="doomed")
-    def two(ending: Ending) -> Any:
-        return np.arange(LARGE), {"model": OnPickling(ending)}
+    def two(ending: endings.Ending) -> Any:
+        return np.arange(endings.LARGE), {"model": endings.OnPickling(ending)}
 
     kind, text = expected("result pickling", way)
-    first, second = two.remote(Ending(way))
+    first, second = two.remote(endings.Ending(way))
     assert_ends(second, kind, text)
-    if kind is SerializationError:  # the failure of one result alone
-        assert (wb.get(first) == np.arange(LARGE)).all()
+    if kind is errors.SerializationError:  # the failure of one result alone
+        assert (wb.get(first) == np.arange(endings.LARGE)).all()
     else:
         assert_ends(first, kind, text)
     del first, second, two
@@ -212,12 +197,12 @@ class Patient:
         return self.calls if make is None else make()
 
 
-def patients_arguments(step: str, ending: Ending) -> tuple[Any, ...]:
+def patients_arguments(step: str, ending: endings.Ending) -> tuple[Any, ...]:
     arguments: dict[str, tuple[Any, ...]] = {
-        "argument unpickling": ([OnUnpickling(ending)],),
+        "argument unpickling": ([endings.OnUnpickling(ending)],),
         "running": (None, ending),
-        "result pickling": (None, lambda: {"model": OnPickling(ending)}),
-        "result sealing": (None, lambda: OnSealing(ending)),
+        "result pickling": (None, lambda: {"model": endings.OnPickling(ending)}),
+        "result sealing": (None, lambda: endings.OnSealing(ending)),
     }
     return arguments[step]
 
@@ -227,7 +212,7 @@ CALLS = [
     ("argument unpickling", ["exception"]),
     ("result pickling", ["os._exit"]),
 ]
-EVERY_CALL = [(step, list(WAYS)) for step in STEPS if step != "function unpickling"]
+EVERY_CALL = [(step, list(endings.WAYS)) for step in STEPS if step != "function unpickling"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +222,7 @@ EVERY_CALL = [(step, list(WAYS)) for step in STEPS if step != "function unpickli
 def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> None:
     """An error is the call's alone. A death is the actor's, which is made again if it may be."""
     for way in ways:
-        arguments = patients_arguments(step, Ending(way))
+        arguments = patients_arguments(step, endings.Ending(way))
         patient = wb.remote(Patient).options(max_restarts=1).remote()
         call = patient.call.options(name="doomed")
         assert wb.get(call.remote()) == 1
@@ -248,11 +233,12 @@ def test_a_call_that_goes_wrong(in_order: Any, step: str, ways: list[str]) -> No
         else:
             words = LAST_WORDS.get(way, "$")
             again = rf"^{crash(way)}; Patient is made again\.{words}"
-            with pytest.raises(ActorDiedError, match=again):
+            with pytest.raises(errors.ActorDiedError, match=again):
                 wb.get(ref)
             assert wb.get(call.remote()) == 1  # its state began anew
             for ref in (call.remote(*arguments), call.remote()):
-                with pytest.raises(ActorDiedError, match=rf"^Patient died: {crash(way)}\.{words}"):
+                died = rf"^Patient died: {crash(way)}\.{words}"
+                with pytest.raises(errors.ActorDiedError, match=died):
                     wb.get(ref)
         del patient, call, ref
         in_order()
@@ -268,7 +254,7 @@ def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes:
         waiting = threads.submit(wb.get, pending)
         processes.server().kill()
         assert "server hung up" in str(waiting.exception(TIMEOUT))
-    assert isinstance(future.exception(TIMEOUT), SessionError)
+    assert isinstance(future.exception(TIMEOUT), errors.SessionError)
 
     async def awaits() -> None:
         await pending
@@ -285,7 +271,7 @@ def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes:
         lambda: asyncio.run(awaits()),
     ]
     for use in uses:
-        with pytest.raises(SessionError, match=r"`init\(\)`"):
+        with pytest.raises(errors.SessionError, match=r"`init\(\)`"):
             use()
     assert "session over" in repr(pending)
     assert (shown == np.arange(100_000)).all()

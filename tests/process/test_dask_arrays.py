@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 
@@ -41,6 +39,8 @@ def expected(ref: wb.ObjectRef) -> list[list[int]]:
 
 
 def test_here_and_in_tasks_it_is_computed_where_it_lies(session: Engine) -> None:
+    import dask.array as da
+
     ref = stored_array()
 
     @wb.remote
@@ -63,6 +63,9 @@ def test_here_and_in_tasks_it_is_computed_where_it_lies(session: Engine) -> None
 
 @pytest.mark.extended
 def test_a_graph_is_computed_on_the_pool(session: Engine) -> None:
+    import dask
+    import dask.array as da
+
     array = da.from_array(wb.StoredArray(ref := stored_array()), chunks=(CHUNK, 500))
     with wb.Executor() as executor, dask.config.set(scheduler=executor):
         assert places(array).compute().tolist() == expected(ref)
@@ -71,6 +74,8 @@ def test_a_graph_is_computed_on_the_pool(session: Engine) -> None:
 
 
 def test_what_it_is_made_of(session: Engine) -> None:
+    import dask.array as da
+
     ref = wb.put(np.arange(6.0).reshape(2, 3))
     array = wb.StoredArray(ref)
     assert (array.shape, array.ndim, array.dtype, len(array)) == ((2, 3), 2, np.dtype("f8"), 2)

@@ -150,9 +150,7 @@ def test_what_is_waited_for_and_what_waits(client: Any, page: Page) -> None:
     page.until(lambda: page.world["workers"][0]["state"] == "idle")
 
 
-def test_variables_that_hold_it_by_name(
-    client: Any, page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_that_hold_it(client: Any, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     import __main__
 
     future = client.submit(list, pure=False)

@@ -83,8 +83,6 @@ def test_what_is_no_whole_object_or_freed_goes_by_value(session: Engine) -> None
     assert wb.get(task.remote(8)) == 8
 
 
-# -- much data that is changed between the calls ---------------------------------------------------
-
 MUCH = 10**6
 
 

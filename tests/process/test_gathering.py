@@ -44,9 +44,6 @@ def is_idle(session: Engine) -> bool:
     return not snapshot.running and not snapshot.queued
 
 
-# -- gather ----------------------------------------------------------------------------------------
-
-
 def test_the_first_failure_is_raised_and_others_go_on(session: Engine, gate: Gate) -> None:
     runs = wb.remote(gate.stop).remote()
     visitor = gate.next()
@@ -84,9 +81,6 @@ def test_what_cannot_be_gathered_is_said(session: Engine) -> None:
     assert wb.gather([]) == list(wb.as_completed([])) == wb.map(len, []) == []
 
 
-# -- as_completed ----------------------------------------------------------------------------------
-
-
 def test_refs_come_as_they_become_ready_failed_ones_too(session: Engine, gate: Gate) -> None:
     late = wb.remote(gate.stop).remote()
     visitor = gate.next()
@@ -122,9 +116,6 @@ def test_in_an_event_loop_which_goes_on_meanwhile(session: Engine, gate: Gate) -
         await opener
 
     asyncio.run(asyncio.wait_for(main(), TIMEOUT))
-
-
-# -- map -------------------------------------------------------------------------------------------
 
 
 def test_map_is_the_builtin_on_the_pool(session: Engine) -> None:
@@ -217,9 +208,7 @@ def test_a_second_ctrl_c_does_not_stop_the_cancelling(session: Engine, gate: Gat
     assert eventually(lambda: is_idle(session))
 
 
-def test_ctrl_c_inside_a_submit_takes_that_task_along(
-    session: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_inside_a_submit(session: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes when the task is on its way, and nobody has its ref yet."""
     stop = gate.stop
     stops = wb.remote(lambda _: stop())
@@ -258,9 +247,6 @@ def test_a_generator_is_not_run_far_ahead(session: Engine, gate: Gate) -> None:
         values = wb.map(lambda n: stop() if n < 2 else n, items())
     assert values[2:] == list(range(2, 2 * WINDOW + 100))
     assert WINDOW - 1 <= most.result() <= 2 * WINDOW
-
-
-# -- the bar ---------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

@@ -74,9 +74,7 @@ def test_only_one_at_a_time_goes_there(session: Engine, do: Any, gate: Gate) -> 
         assert wb.get(refs) == ["done"] * len(refs)
 
 
-def test_it_is_seen_while_it_runs_and_cancelled(
-    server: psutil.Process, session: Engine, do: Any, gate: Gate
-) -> None:
+def test_it_can_be_stopped(server: psutil.Process, session: Engine, do: Any, gate: Gate) -> None:
     ref = do.remote(None, gate.stop)
     visitor = gate.next()
 

@@ -85,9 +85,7 @@ def test_they_go_straight_alone_and_in_a_burst(session: Any, cls: type) -> None:
 
 
 @every
-def test_what_is_lent_stays_until_it_was_read_and_what_is_kept_of_it(
-    session: Any, cls: type, gate: Gate
-) -> None:
+def test_what_is_lent_stays_while_it_is_needed(session: Any, cls: type, gate: Gate) -> None:
     """Its driver has let go of it, and its room is wanted."""
     actor = wb.remote(cls).remote()
     ref = wb.put(np.ones(N))

@@ -194,9 +194,7 @@ def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> N
     check_results(line().result.remote, capsys)
 
 
-def test_ctrl_c_right_after_a_call_was_sent(
-    session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_ctrl_c(session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has its handle, so nobody else could stop it."""
     actor, lines = line(), session._base.lines
     call = lines.call
@@ -254,8 +252,7 @@ def test_an_actor_dies(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert wb.get(behind) == [1, 2, 3]  # those had not begun
 
 
-@pytest.mark.parametrize("way", ["exits", "leaves"])
-@pytest.mark.parametrize("size", [1, 30_000, 200_000])
+@pytest.mark.parametrize(("way", "size"), [("exits", 30_000), ("leaves", 1), ("leaves", 200_000)])
 def test_what_was_returned_before_an_exit_is_there(line: Any, way: str, size: int) -> None:
     """Though calls came behind, which it hadn't read; though the line was full; and though large
     results are only told when the server asks."""
@@ -267,9 +264,7 @@ def test_what_was_returned_before_an_exit_is_there(line: Any, way: str, size: in
     del behind
 
 
-def test_an_actor_calls_an_actor(
-    server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_by_an_actor(server: psutil.Process, line: Any, capsys: pytest.CaptureFixture[str]) -> None:
     actor = line()
     between = wb.remote(Caller).remote(actor)
 

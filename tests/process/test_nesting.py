@@ -39,14 +39,6 @@ async def _gather() -> Any:
     return sum(await asyncio.gather(*[leaf.remote(i) for i in range(20)])) == 210
 
 
-async def _with_a_limit() -> Any:
-    ref = leaf.remote(1)
-    try:
-        await asyncio.wait_for(asyncio.Event().wait(), 0.001)
-    except TimeoutError:
-        return await asyncio.wait_for(ref, TIMEOUT)
-
-
 async def _items() -> Any:
     return [await ref async for ref in stream.remote(5)] == [*range(5)]
 
@@ -54,13 +46,6 @@ async def _items() -> Any:
 async def _completed() -> Any:
     refs = [leaf.remote(i) for i in range(5)]
     return sorted([await ref async for ref in wb.as_completed(refs)]) == [*range(1, 6)]
-
-
-async def _calls_of_a_loop() -> Any:
-    loop = asyncio.get_running_loop()
-    with wb.Executor() as executor:
-        calls = [loop.run_in_executor(executor, plus, i) for i in range(5)]
-        return await asyncio.gather(*calls) == [*range(1, 6)]
 
 
 def _come_as_completed(futures: list[Any]) -> Any:
@@ -99,7 +84,7 @@ def _in_threads() -> Any:
         return sum(pool.map(lambda i: wb.get(leaf.remote(i)), range(8))) == 36
 
 
-COROUTINES = (_await, _gather, _with_a_limit, _items, _completed, _calls_of_a_loop)
+COROUTINES = (_await, _gather, _items, _completed)
 FUTURES: list[Callable[[int], Any]] = [
     lambda i: leaf.remote(i).future(),
     lambda i: wb.Executor().submit(plus, i),

@@ -17,18 +17,11 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import mapping_of
 from tests.process.scripts import Scripts
+from workbench import errors
 from workbench.core.snapshot import ObjectRecord
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Names, ShownBy
 from workbench.error_notes.readonly import note_of
-from workbench.errors import (
-    ForeignRefError,
-    GetTimeoutError,
-    ObjectFreedError,
-    ObjectLostError,
-    SerializationError,
-    SessionError,
-)
 
 READ_ONLY = "r--s /memfd:workbench"
 
@@ -112,14 +105,14 @@ def test_get_takes_refs_names_and_lists_of_them(session: Engine) -> None:
     kept = wb.put([1], name="one"), wb.put([2], name="two")
     assert wb.get("one") == [1]
     assert wb.get(["two", kept[0]]) == [[2], [1]]
-    with pytest.raises(ObjectLostError, match="no object named 'three'"):
+    with pytest.raises(errors.ObjectLostError, match="no object named 'three'"):
         wb.get(["one", "three"])
     for wrong in (3, [refs[0], 3], {refs[0]}):
         with pytest.raises(TypeError, match="ObjectRef"):
             wb.get(wrong)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="ObjectRef"):
         wb.free([3])  # type: ignore[list-item]
-    with pytest.raises(SerializationError, match="ObjectRef already"):
+    with pytest.raises(errors.SerializationError, match="ObjectRef already"):
         wb.put(refs[0])
     session.name(None, "one")
     session.name(None, "two")
@@ -129,7 +122,7 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
     slow, quick = wb.remote(gate.stop).remote(), wb.put(1)
     visitor = gate.next()
     for get, timeout in ((wb.get, 0), (wb.get, 0.01), (wb.gather, 0.01)):
-        with pytest.raises(GetTimeoutError, match=f"1 of 2 .* not ready after {timeout}"):
+        with pytest.raises(errors.GetTimeoutError, match=f"1 of 2 .* not ready after {timeout}"):
             get([quick, slow], timeout=timeout)
     visitor.let_on("late")
     for get, timeout in ((wb.get, TIMEOUT), (wb.gather, TIMEOUT), (wb.gather, 0)):
@@ -146,10 +139,10 @@ def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: 
     visitor, freed = gate.next(), wb.put(2)
     wb.free(freed)
     failed = wb.remote(lambda: {}["not here"]).remote()
-    for ref, error in ((failed, KeyError), (freed, ObjectFreedError)):
+    for ref, error in ((failed, KeyError), (freed, errors.ObjectFreedError)):
         with pytest.raises(error):
             wb.get([wb.put(1), runs, ref])
-    with pytest.raises(GetTimeoutError):
+    with pytest.raises(errors.GetTimeoutError):
         wb.get(runs, timeout=0)  # others' failures are none of its own
     visitor.let_on()
     assert wb.get(runs) == "go"
@@ -177,9 +170,9 @@ def test_a_ref_to_what_is_gone(session: Engine) -> None:
     del ref
     session.snapshot()
     stale = session.borrow(gone)
-    with pytest.raises(ObjectLostError, match="no such object"):
+    with pytest.raises(errors.ObjectLostError, match="no such object"):
         wb.get(stale)
-    with pytest.raises(ObjectLostError):
+    with pytest.raises(errors.ObjectLostError):
         wb.get(wb.remote(lambda value: value).remote(stale))
     assert wb.get(wb.put("goes on")) == "goes on"
 
@@ -200,10 +193,10 @@ def test_a_ref_of_another_session(runtime: str) -> None:
     escaped = pickle.dumps(ref)
     handle = pickle.dumps(wb.remote(type("Idle", (), {})).remote())
     wb.shutdown()
-    with pytest.raises(ForeignRefError, match=r"belongs to session .* no session.*only inside"):
+    with pytest.raises(errors.ForeignRefError, match=r"belongs to session .* no session.*only"):
         pickle.loads(escaped)
     wb.init(workers=1)
-    with pytest.raises(ForeignRefError, match="this process has session"):
+    with pytest.raises(errors.ForeignRefError, match="this process has session"):
         pickle.loads(escaped)
     uses: list[Callable[[], object]] = [
         lambda: wb.get(wb.put(Smuggled(escaped))),
@@ -217,12 +210,12 @@ def test_a_ref_of_another_session(runtime: str) -> None:
         lambda: wb.remote(len).remote([ref]),
     ]
     for use in uses:
-        with pytest.raises(ForeignRefError):
+        with pytest.raises(errors.ForeignRefError):
             use()
     with pytest.raises(ValueError, match="belongs to session"):
         pickle.loads(handle)
     assert "session over" in repr(ref)
-    with pytest.raises(SessionError):
+    with pytest.raises(errors.SessionError):
         ref.future()
     assert wb.get(wb.put("goes on")) == "goes on"
     wb.shutdown()

@@ -42,9 +42,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "map of nothing": lambda p: p.map(double, []),
     "map_async": lambda p: p.map_async(double, "abc").get(TIMEOUT),
     "starmap": lambda p: p.starmap(add, [(1, 2), [3, 4], (5,)]),
-    "starmap_async": lambda p: p.starmap_async(operator.mul, zip("ab", (2, 3), strict=True)).get(
-        TIMEOUT
-    ),
+    "starmap_async": lambda p: p.starmap_async(operator.mul, [("a", 2), ("b", 3)]).get(TIMEOUT),
     "imap": lambda p: list(p.imap(double, range(50))),
     "imap in chunks": lambda p: list(p.imap(double, range(50), 7)),
     "imap_unordered": lambda p: sorted(p.imap_unordered(double, range(50), 3)),

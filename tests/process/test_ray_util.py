@@ -82,18 +82,6 @@ def at_gate(gate: Gate, *actors: Any) -> tuple[ActorPool, Visitor]:
     return pool, gate.next()
 
 
-def test_who_is_done_first_is_fetched_first(session: Engine, gate: Gate) -> None:
-    pool, visitor = at_gate(gate, Doubler.remote(), Doubler.remote())
-    pool.submit(double, 2)
-    assert pool.get_next_unordered() == 4
-    with pytest.raises(TimeoutError):
-        pool.get_next_unordered(timeout=0)
-    with pytest.raises(GetTimeoutError, match="ask again later"):
-        pool.get_next(timeout=0)
-    visitor.let_on()
-    assert pool.get_next(timeout=TIMEOUT) == 1
-
-
 def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) -> None:
     pool, visitor = at_gate(gate, Doubler.remote())
     pool.submit(double, 2)  # waits for its turn
@@ -106,7 +94,7 @@ def test_a_result_that_is_given_up_frees_its_actor(session: Engine, gate: Gate) 
             more()
 
 
-def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
+def test_actors_come_and_go_and_what_is_done_first_comes_first(session: Engine, gate: Gate) -> None:
     first, second = Doubler.remote(), Doubler.remote()
     pool, visitor = at_gate(gate, first)
     assert pool.pop_idle() is None
@@ -115,8 +103,12 @@ def test_actors_come_and_go(session: Engine, gate: Gate) -> None:
     pool.submit(double, 2)
     pool.push(second)  # makes the call that waits
     assert pool.get_next_unordered() == 4
+    with pytest.raises(TimeoutError):
+        pool.get_next_unordered(timeout=0)
+    with pytest.raises(GetTimeoutError, match="ask again later"):
+        pool.get_next(timeout=0)
     visitor.let_on()
-    assert pool.get_next() == 1
+    assert pool.get_next(timeout=TIMEOUT) == 1
     with pytest.raises(ValueError, match="already"):
         pool.push(first)
     assert {pool.pop_idle(), pool.pop_idle()} == {first, second}

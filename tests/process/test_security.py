@@ -36,9 +36,7 @@ def test_other_peoples_files_stay_whatever_directory_is_named(runtime: str, tmp_
     assert (tmp_path / "diary").read_text() == "theirs"
 
 
-def test_a_link_in_place_of_the_default_directory_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_link_to_a_directory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("WORKBENCH_RUNTIME_DIR")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "private").mkdir(mode=0o700)
@@ -50,9 +48,7 @@ def test_a_link_in_place_of_the_default_directory_is_refused(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 @pytest.mark.fresh_session
-def test_the_uid_check_holds_where_the_directory_does_not(
-    session: Engine, runtime: str, script: Scripts
-) -> None:
+def test_the_uid_is_checked_in_any_case(session: Engine, runtime: str, script: Scripts) -> None:
     """With a socket that anybody may reach, and our own code, past its own checks."""
     words = """
         from pathlib import Path

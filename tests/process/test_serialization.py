@@ -102,9 +102,7 @@ def test_what_breaks_is_named_and_nothing_half_written_stays(session: Engine) ->
 CODE = "class Thing: x = 2\nclass Odd(Exception): ...\ndef double(x): return 2 * x\n"
 
 
-def test_a_class_that_the_worker_cannot_import(
-    session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_class_there(session: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tests/unit/serialization/test_rebuilding.py` shows the paths."""
     take = wb.remote(lambda value: value)
     wb.get(take.remote(1))  # so that a worker is there

@@ -259,9 +259,7 @@ FRAME = 150_000
 """Bytes: less than a third of what a message with all of them would have."""
 
 
-def test_whatever_is_asked_comes_in_frames_that_are_small_enough(
-    runtime: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_answers_come_in_small_frames(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = wb.init(session="crowd", workers=1, memory="64MB")
     kept = [wb.put(n, name=f"n{n}" if n % 2 else "") for n in range(MANY)]
     monkeypatch.setattr(framing, "LARGEST", FRAME)

@@ -152,9 +152,7 @@ def test_a_directory_that_is_gone(session: Engine, disk: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["altered", "truncated"])
-def test_damage_is_one_objects_misfortune(
-    session: Engine, disk: Path, processes: Processes, damage: str
-) -> None:
+def test_damage_harms_one(session: Engine, disk: Path, processes: Processes, damage: str) -> None:
     refs = [wb.put(array(8, seed)) for seed in range(3)]
     for ref in refs:
         wb.spill(ref)

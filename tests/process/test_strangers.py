@@ -110,9 +110,7 @@ def test_who_is_hung_up_on_is_told_why_and_so_is_the_log(session: Engine, runtim
     assert "hung up on: done with a task it was not given" in log.read_text()
 
 
-def test_strangers_are_hung_up_on(
-    session: Engine, runtime: str, gate: Gate, processes: Processes
-) -> None:
+def test_strangers_are_out(session: Engine, runtime: str, gate: Gate, processes: Processes) -> None:
     ours = wb.put(np.ones(100_000))
     pending = wb.remote(gate.stop).remote()
     visitor = gate.next()
@@ -142,8 +140,6 @@ def test_strangers_are_hung_up_on(
     assert wb.get(pending) == "undisturbed"
     assert (wb.get(ours) == 1).all()
 
-
-# -- who asks for much, and reads nothing ----------------------------------------------------------
 
 MB = 1 << 20
 
@@ -175,9 +171,8 @@ def test_questions_without_a_reader(session: Engine, runtime: str, processes: Pr
             for _ in range(3):
                 stranger = stack.enter_context(Stranger(runtime))
                 stranger.say([stranger.hello])
-                data = b"".join(
-                    frame(encode(flood[n : n + 5000])) for n in range(0, len(flood), 5000)
-                )
+                parts = (flood[n : n + 5000] for n in range(0, len(flood), 5000))
+                data = b"".join(map(frame, map(encode, parts)))
                 assert push(stranger, data) < len(data), "it is read no further than it reads"
         assert wb.get(refs) == list(range(1000))
         assert wb.get(wb.remote(lambda: "served").remote()) == "served"

@@ -132,19 +132,6 @@ def test_an_error_is_the_last_item(session: Engine) -> None:
             wb.get(failed)
 
 
-def test_a_full_store_waits_for_the_reader(session: Engine) -> None:
-    """16 items of 20 MB could be ahead, and the store has 64 MB."""
-
-    @wb.remote
-    class Maker:
-        async def large(self) -> AsyncIterator[Any]:
-            for i in range(8):
-                yield np.full(2_500_000, i)
-
-    maker = Maker.remote()
-    assert [int(wb.get(ref)[-1]) for ref in maker.large.remote()] == list(range(8))
-
-
 def test_what_yields_and_what_does_not(session: Engine) -> None:
     for value in (3, None):
         (failed,) = wb.remote(num_returns="streaming")(lambda value=value: value).remote()

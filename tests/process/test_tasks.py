@@ -30,9 +30,6 @@ def echo(value: Any) -> Any:
     return value
 
 
-# -- arguments and results ------------------------------------------------------------------------
-
-
 def test_arguments_may_have_any_name(session: Engine) -> None:
     names = dict.fromkeys(("self", "cls", "function", "call", "args", "kwargs", "options"), 1)
     assert wb.get(wb.remote(lambda **k: k).remote(**names)) == names
@@ -144,9 +141,6 @@ def test_three_threads_at_once(session: Engine) -> None:
         assert list(threads.map(run, range(3))) == [None] * 3
 
 
-# -- those that are known to follow each other go as one message ----------------------------------
-
-
 @pytest.fixture
 def for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would wait for each other."""
@@ -184,9 +178,6 @@ def test_maps_of_executors_and_pools_do_so(session: Engine, for_long: None) -> N
             assert list(executor.map(pow, [2, 3], [3, 2])) == [8, 9]
             assert pool.map(double, range(50)) == [2 * n for n in range(50)]
             assert pool.starmap(pow, [(2, 3), (3, 2)]) == [8, 9]
-
-
-# -- errors ---------------------------------------------------------------------------------------
 
 
 def test_what_ends_more_than_a_call_elsewhere_is_an_error_of_the_task(session: Engine) -> None:

@@ -93,9 +93,6 @@ def names(feed: Feed) -> set[str]:
     return {row["name"] for row in feed.world()["objects"].values()}
 
 
-# -- what it is told -------------------------------------------------------------------------------
-
-
 @pytest.mark.fresh_session
 def test_the_world_has_what_is_there_already(session: Engine) -> None:
     ref = wb.put(np.ones(LARGE), name="data")
@@ -135,9 +132,7 @@ def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> Non
     assert all(len(message) > 3 for message in page.told), "where nothing changed, nothing is told"
 
 
-def test_variables_with_refs_and_with_arrays_differ(
-    session: Engine, page: Page, feed: Feed
-) -> None:
+def test_variables_with_refs_and_arrays_differ(session: Engine, page: Page, feed: Feed) -> None:
     ref = wb.put(np.ones(LARGE))
     __main__.mine, __main__.shown = ref, wb.get(ref)  # type: ignore[attr-defined]
     feed.nudge()
@@ -242,9 +237,7 @@ def test_a_button_is_heard_at_once(session: Engine, busy: Busy, feed: Feed, view
     wb.free(kept)
 
 
-def test_unwatched_for_long_a_session_notes_nothing(
-    session: Engine, busy: Busy, feed: Feed
-) -> None:
+def test_long_unwatched_a_session_notes_nothing(session: Engine, busy: Busy, feed: Feed) -> None:
     kept = wb.put([1], name="kept")
     with shown(feed) as page:
         page.until(lambda: page.rows(name="kept"))
@@ -284,9 +277,6 @@ def test_the_end_of_the_session_is_told(session: Engine, feed: Feed, page: Page)
     answer = do(session, "pin", ref)
     assert not answer["ok"]
     assert "shut down" in answer["text"]
-
-
-# -- what its buttons do ---------------------------------------------------------------------------
 
 
 def do(session: Engine, action: str, ref: wb.ObjectRef | str, **more: object) -> Row:

@@ -13,6 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
+from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup
 from workbench.errors import ObjectFreedError, ObjectLostError
@@ -112,16 +113,20 @@ def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
         wb.why("list")
 
 
-def test_what_a_function_took_along_is_inside_that(session: Engine) -> None:
+def test_what_a_function_took_along_is_inside_that(script: Scripts) -> None:
     """What the session itself keeps for it, here and in workers, is no reason of its own."""
-    ref = wb.put(np.arange(1 << 17), name="taken along")
-    array = wb.get(ref)
-    uses = wb.remote(lambda: int(array[1]))
-    assert wb.get(uses.remote()) == 1
-    del ref
-    reasons = wb.why("taken along", deep=True).reasons
-    assert not [reason.text for reason in reasons if "just now" in reason.text]
-    (inside,) = [reason for reason in reasons if reason.text.startswith("inside function")]
-    function = inside.action.split("%why ")[1].partition("`")[0]
-    assert "`uses`" in str(told(function))
-    wb.free("taken along")
+    script_ = script("""
+        import numpy as np
+        wb.init(workers=1)
+        ref = wb.put(np.arange(1 << 17), name="taken along")
+        array = wb.get(ref)
+        uses = wb.remote(lambda: int(array[1]))
+        assert wb.get(uses.remote()) == 1
+        del ref
+        reasons = wb.why("taken along", deep=True).reasons
+        assert not [reason for reason in reasons if "just now" in reason.text]
+        (inside,) = [reason for reason in reasons if reason.text.startswith("inside function")]
+        function = inside.action.split("%why ")[1].partition("`")[0]
+        say([reason.text for reason in wb.why(function, deep=True).reasons])
+    """)
+    assert "`uses`" in script_.line()

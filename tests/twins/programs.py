@@ -84,9 +84,7 @@ def program(seed: int, worlds: tuple[str, ...] = tuple(WORLDS)) -> Program:
     def filled(text: str) -> str:
         return re.sub(r"\bN\b", str(chance.randrange(1, 9)), text)
 
-    chosen = [
-        WORLDS[name] for name in chance.sample(worlds, min(len(worlds), chance.choice([1, 2])))
-    ]
+    chosen = [WORLDS[n] for n in chance.sample(worlds, min(len(worlds), chance.choice([1, 2])))]
     cells = [filled(chance.choice(world.begins)) for world in chosen]
     known = {*dir(builtins), *_names(IMPORTS, ast.Store)}.union(
         *(_names(c, ast.Store) for c in cells)

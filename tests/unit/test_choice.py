@@ -62,7 +62,7 @@ def test_a_client_and_the_module_ray_are_taken_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "engine", "address", "error", "message"),
+    ("where", "engine", "address", "error", "text"),
     [
         ("spark", None, None, ConfigError, r"neither an engine \(local, ray, dask\) nor an addr"),
         ("auto", None, None, ConfigError, r'engine="ray", address=\'auto\''),
@@ -73,16 +73,12 @@ def test_a_client_and_the_module_ray_are_taken_as_they_are() -> None:
         (None, "ray", 7, TypeError, "address= is text"),
     ],
 )
-def test_what_can_t_be_meant(
-    where: Any, engine: Any, address: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+def test_no_sense(where: Any, engine: Any, address: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
         read(where, engine, address)
 
 
-def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_is_taken_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And is no default: nothing is imported to find it."""
     assert choice.live() == {}
     client = Client()
@@ -106,9 +102,7 @@ def test_what_this_process_is_connected_to_is_taken_if_it_is_named(
     assert sessions.offers_text(choice.offered({})) == ""
 
 
-def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_installed_is_said_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for engine, module in (("ray", "ray"), ("dask", "distributed")):
         monkeypatch.setitem(sys.modules, module, None)
         for check in (choice.require, choice.connect):
@@ -185,10 +179,8 @@ def test_another_numpy_is_said_once() -> None:
 def test_the_probe_needs_nothing_but_python() -> None:
     """Evaluated in a Python that has no packages, it says so."""
     code = f"import json; print(json.dumps({probe.EXPRESSION}))"
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
-    )
-    found = probe.found(json.loads(run.stdout))
+    said = subprocess.check_output([sys.executable, "-I", "-S", "-c", code])
+    found = probe.found(json.loads(said))
     assert found.workbench == ""
     assert set(found.packages.values()) == {""}
     here = probe.here()

@@ -135,7 +135,6 @@ KEPT = (
 
 def test_such_loops_are_found_and_no_others() -> None:
     for loop in (*FORGOTTEN, *KEPT):
-        text = (
-            f"def run():\n    try:\n{textwrap.indent(loop, 8 * ' ')}\n    finally:\n        end()"
-        )
+        body = textwrap.indent(loop, 8 * " ")
+        text = f"def run():\n    try:\n{body}\n    finally:\n        end()"
         assert loops(ast.parse(text)) == ({"run"} if loop in FORGOTTEN else set())

@@ -55,9 +55,7 @@ QUOTAS = [
 
 
 @pytest.mark.parametrize(("files", "count"), QUOTAS)
-def test_processors_are_what_quota_and_affinity_allow(
-    tmp_path: Path, files: dict[str, str], count: int | None
-) -> None:
+def test_quota_and_affinity_count(tmp_path: Path, files: dict[str, str], count: int | None) -> None:
     allowed = len(os.sched_getaffinity(0))
     assert machine.cpu_count(kernel_files(tmp_path, files)) == (count or allowed)
 
@@ -104,9 +102,7 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("files", "left"), LEFT)
-def test_the_gauge_shows_whatever_has_least_left(
-    tmp_path: Path, files: dict[str, str], left: tuple[int, int]
-) -> None:
+def test_gauges_show_least(tmp_path: Path, files: dict[str, str], left: tuple[int, int]) -> None:
     gauge = machine.MemoryGauge(kernel_files(tmp_path, files))
     assert gauge.read() == left
     assert gauge.container == any("cgroup" in name for name in files if left[1] <= 4 * GIB)
@@ -123,9 +119,7 @@ def test_the_gauge_shows_whatever_has_least_left(
         ({"inactive_file": 7000, "active_file": 7000}, 4096),  # read at two moments: never more
     ],
 )
-def test_file_cache_that_can_go_is_available(
-    tmp_path: Path, version: int, stat: dict[str, int], reclaimable: int
-) -> None:
+def test_cache_counts(tmp_path: Path, version: int, stat: dict[str, int], reclaimable: int) -> None:
     MIB = 1 << 20
     inside = group(version, str(4096 * MIB), 3 * GIB, **{k: v * MIB for k, v in stat.items()})
     root = kernel_files(tmp_path, MUCH | inside)

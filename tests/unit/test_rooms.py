@@ -244,7 +244,5 @@ def test_an_engine_has_to_have_little() -> None:
 
 
 def test_no_two_classes_share_a_name() -> None:
-    classes = [
-        node.name for file in FILES for node in tree(file).body if isinstance(node, ast.ClassDef)
-    ]
+    classes = [n.name for file in FILES for n in tree(file).body if isinstance(n, ast.ClassDef)]
     assert not [name for name, count in Counter(classes).items() if count > 1]

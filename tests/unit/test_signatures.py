@@ -37,9 +37,7 @@ def functions(draw: st.DrawFn) -> Callable[..., None]:
 
 
 @given(functions(), st.integers(0, 5), st.sets(st.sampled_from("abcdefg")))
-def test_it_refuses_what_python_refuses(
-    function: Callable[..., None], count: int, names: set[str]
-) -> None:
+def test_it_refuses_as_python(function: Callable[..., None], count: int, names: set[str]) -> None:
     args, kwargs = (0,) * count, dict.fromkeys(names, 1)
     for each, signature in (
         (function, signature_of(function)),
@@ -74,9 +72,7 @@ def plain(x: int, y: float = 2, *, where: str) -> None: ...
         ((1,), {"z": 2}, "got an unexpected keyword argument 'z'"),
     ],
 )
-def test_it_says_what_python_says_and_the_signature(
-    args: tuple[Any, ...], kwargs: dict[str, Any], problem: str
-) -> None:
+def test_it_says_as_python(args: tuple[Any, ...], kwargs: dict[str, Any], problem: str) -> None:
     with pytest.raises(TypeError) as caught:
         signature_of(plain).check("plain", args, kwargs)
     assert str(caught.value) == f"plain() {problem}. It is plain(x, y=2, *, where)."

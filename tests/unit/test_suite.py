@@ -19,10 +19,12 @@ def texts() -> dict[str, str]:
 
 def test_they_stay_short(texts: dict[str, str]) -> None:
     """One behaviour, one test: what is added takes the place of something."""
-    assert sum(text.count("\n") for text in texts.values()) <= 50_650
+    assert sum(text.count("\n") for text in texts.values()) <= 50_000
 
 
-@pytest.mark.parametrize("library", ["nbclient", "nbconvert", "nbformat", "sklearn"])
+@pytest.mark.parametrize(
+    "library", ["dask", "matplotlib.figure", "nbclient", "nbconvert", "nbformat", "sklearn"]
+)
 def test_collecting_stays_light(texts: dict[str, str], library: str) -> None:
     """Each process of pytest would spend seconds on them: tests import them inside."""
     above = re.compile(rf"^(?:import|from) {library}\b", re.MULTILINE)

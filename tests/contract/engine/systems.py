@@ -27,18 +27,10 @@ NODES, SLOTS = 3, 2
 
 
 class System(ABC):
-    """One engine's surroundings.
+    """One engine's surroundings. As many tasks run at a time as there are ``workers``.
 
-    Attributes
-    ----------
-    workers : int
-        How many tasks run at a time.
-    start : str
-        The one line in which notebooks differ: what stands behind `%workbench start`.
-    again : str
-        The same where a notebook's session is found again.
-    options : str
-        The same for `init`.
+    ``start`` is the one line in which notebooks differ: what stands behind `%workbench start`;
+    ``again`` is the same where a notebook's session is found again, ``options`` for `init`.
     """
 
     name: str

@@ -16,9 +16,7 @@ LOADS = "%load_ext workbench"
 
 
 @pytest.mark.parametrize("edition", ["01-first-steps", "02-is-it-a-copy", "03-what-you-see"])
-def test_a_notebook_runs_unchanged_but_for_one_line(
-    cluster: Cluster, alone: Opens, edition: str
-) -> None:
+def test_a_notebook_runs_but_for_one_line(cluster: Cluster, alone: Opens, edition: str) -> None:
     if (cluster.name, edition) == ("dask", "02-is-it-a-copy"):
         pytest.skip("on Dask processes of a machine share no memory")
     module, path = EDITIONS[edition]

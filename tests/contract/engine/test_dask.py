@@ -101,9 +101,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_driver_that_is_killed_amid_a_burst_harms_nobody_else(
-    book: Book, dask: Cluster, tmp_path: Path
-) -> None:
+def test_a_driver_killed_in_a_burst_harms_none(book: Book, dask: Cluster, tmp_path: Path) -> None:
     """All workers stay, and other people's futures, which run meanwhile, are done."""
     book.ok(f"""
         from distributed import Client

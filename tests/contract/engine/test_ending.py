@@ -52,9 +52,7 @@ if __name__ == "__main__":
 
 @pytest.mark.extended
 @pytest.mark.parametrize("how", ["ends", "killed"])
-def test_nothing_is_left_of_a_script(
-    books: Books, system: System, tmp_path: Path, how: str
-) -> None:
+def test_nothing_of_scripts_is_left(books: Books, system: System, tmp_path: Path, how: str) -> None:
     """It says no goodbye; the session ends with it all the same, as nobody lingers."""
     books.end()
     script = tmp_path / "script.py"

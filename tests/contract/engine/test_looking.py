@@ -109,9 +109,7 @@ USES = {
 
 
 @pytest.mark.parametrize("ability", USES)
-def test_what_a_cluster_lacks_is_said_where_it_would_be_used(
-    book: Book, cluster: Cluster, ability: str
-) -> None:
+def test_lacks_are_said_where_they_matter(book: Book, cluster: Cluster, ability: str) -> None:
     for cell in USES[ability]:
         told = book.run(cell.replace("{start}", cluster.start))
     said = re.sub(r"\s+", " ", told.failure + told.text() + told.text("stderr"))

@@ -37,9 +37,7 @@ def test_all_of_it_is_there_before_the_end(book: Book, end: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cancel()", "cancel(force=True)", "crash"])
-def test_what_is_stopped_killed_or_crashes_has_shown_all_before(
-    book: Book, gate: Gate, how: str
-) -> None:
+def test_what_is_stopped_or_crashes_has_shown_all(book: Book, gate: Gate, how: str) -> None:
     cell = book.ok(f"%%remote --name ends\n{ALL_KINDS}\n{gate.wait}\nos._exit(1)")
     book.until(lambda: "subprocess" in cell.text())
     if how == "crash":

@@ -58,9 +58,7 @@ def test_a_stop_is_heard_once(book: Book, tmp_path: Path) -> None:
     assert cell.text() == "stopped 1\n"
 
 
-def test_what_does_not_listen_is_killed_by_force_after_a_plain_stop(
-    book: Book, tmp_path: Path
-) -> None:
+def test_what_does_not_listen_is_killed_by_force(book: Book, tmp_path: Path) -> None:
     """And what others have stored from any process stays."""
     book.ok("""
         kept = [wb.remote(lambda n: np.full(200_000, n)).remote(n) for n in range(12)]
@@ -80,9 +78,7 @@ def test_what_does_not_listen_is_killed_by_force_after_a_plain_stop(
     assert book.value("wb.get(wb.remote(len).remote('abc'))") == "3"
 
 
-def test_what_is_queued_never_begins_and_what_is_over_stays(
-    book: Book, gate: Gate, tmp_path: Path
-) -> None:
+def test_the_queued_never_begin_what_is_over_stays(book: Book, gate: Gate, tmp_path: Path) -> None:
     slots = book.system.workers
     book.ok(f"""
         @wb.remote
@@ -120,9 +116,7 @@ def test_what_a_task_has_submitted_is_stopped_with_it(book: Book, tmp_path: Path
     assert eventually(lambda: not list(tmp_path.iterdir()))
 
 
-def test_the_stop_button_stops_the_cell_that_waits_and_no_other(
-    book: Book, gate: Gate, tmp_path: Path
-) -> None:
+def test_the_stop_button_stops_what_waits_alone(book: Book, gate: Gate, tmp_path: Path) -> None:
     behind = book.ok(f"%%remote\n{gate.wait}\nx = 1")
     cell = book.start(f"%%remote -w\n{began(tmp_path / 'on')}\n{SLEEPS}")
     assert eventually((tmp_path / "on").exists)

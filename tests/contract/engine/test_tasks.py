@@ -152,9 +152,7 @@ def test_fewer_run_of_those_that_take_more(book: Book, gate: Gate, tmp_path: Pat
     book.ok("wb.get(refs)")
 
 
-def test_what_crashed_is_tried_again_and_what_failed_if_that_is_wanted(
-    book: Book, tmp_path: Path
-) -> None:
+def test_what_crashed_is_tried_again_what_failed_if_asked(book: Book, tmp_path: Path) -> None:
     book.ok(f"""
         def comes_back(name, times, end):
             path = os.path.join({str(tmp_path)!r}, name)

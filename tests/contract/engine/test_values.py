@@ -63,9 +63,7 @@ def test_refs_classes_and_functions_travel_in_values(book: Book) -> None:
     book.fails("%put lock", "SerializationError")
 
 
-def test_a_serializer_is_known_to_workers_that_were_there_before_until_it_is_no_longer(
-    book: Book,
-) -> None:
+def test_workers_that_were_there_before_know_a_serializer(book: Book) -> None:
     book.ok(f"""
         import threading
         class Locked:

@@ -34,9 +34,7 @@ keywords = st.dictionaries(st.sampled_from("abc"), refs | plain)
 
 
 @given(arguments, keywords)
-def test_each_ref_at_the_top_is_replaced_by_its_value(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def test_refs_at_the_top_become_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     packed, refs = pack_arguments(args, kwargs, nowhere)
     assert refs == [a for a in (*args, *kwargs.values()) if type(a) is ObjectRef]
     assert not any(type(a) is ObjectRef for a in (*packed[0], *packed[1].values()))
@@ -62,9 +60,7 @@ def test_refs_and_small_things_go_through_pythons_own_pickler() -> None:
 
 
 @given(arguments, keywords)
-def test_errors_call_refs_what_they_call_other_arguments(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def test_errors_name_refs_as_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def few(first: Any, *rest: Any) -> None: ...
 
     packed, refs = pack_arguments(args, kwargs, nowhere)
@@ -78,9 +74,7 @@ def test_errors_call_refs_what_they_call_other_arguments(
 def test_an_array_that_the_store_has_goes_as_its_ref() -> None:
     stored, other, ref = np.arange(3), np.arange(3), ObjectRef(1, NOBODY)
     found = {id(stored): ref}
-    packed, refs = pack_arguments(
-        (other, stored), {"a": stored}, lambda value: found.get(id(value))
-    )
+    packed, refs = pack_arguments((other, stored), {"a": stored}, lambda one: found.get(id(one)))
     assert [r.id for r in refs] == [1, 1]
     assert packed[0][0] is other
     assert packed[0][1] is packed[1]["a"] is None

@@ -43,9 +43,7 @@ def call(calls: DirectCalls, line: DirectLine, *tasks: int) -> list[bool]:
     return [calls.call(line, task, b"", CALL) for task in tasks]
 
 
-def test_none_joins_those_that_are_packed_once_another_goes_through_the_server(
-    calls: DirectCalls, line: DirectLine
-) -> None:
+def test_none_overtakes_what_goes_through_the_server(calls: DirectCalls, line: DirectLine) -> None:
     assert call(calls, line, 1, 2, 3) == [True, True, True]
     assert line.ahead == 3
     assert line.packed is not None  # the third, which the next would join
@@ -55,9 +53,7 @@ def test_none_joins_those_that_are_packed_once_another_goes_through_the_server(
     assert call(calls, line, 5) == [False]  # nor more than the line takes
 
 
-def test_a_finalizer_that_calls_while_one_is_sent_goes_through_the_server(
-    calls: DirectCalls, line: DirectLine
-) -> None:
+def test_a_finalizers_call_goes_through_the_server(calls: DirectCalls, line: DirectLine) -> None:
     end: Any = line.end
     inside: list[bool] = []
     end.finalizer = lambda: inside.extend(call(calls, line, 2))

@@ -82,9 +82,7 @@ class Server:
             return self._answers.pop(request)
 
         ids = count((number << ID_BITS) + 1)
-        store = ArenaWriter(
-            post, ask, Views(lambda watch: None), ids.__next__, SpareDescriptors(0), 1
-        )
+        store = ArenaWriter(post, ask, Views(lambda _: None), ids.__next__, SpareDescriptors(0), 1)
         self._stores[number] = store
         self.tell(number, ev.Hello(1, number))
         with closing(store):

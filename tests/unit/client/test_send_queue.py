@@ -55,9 +55,7 @@ def test_beside_anything_else_all_is_told_in_order(process: Process) -> None:
     assert process.translate(Gone(2)) == [ev.Drop((2,))]
 
 
-def test_nor_at_the_end_of_the_task_that_called_unless_it_returns_one_of_them(
-    process: Process,
-) -> None:
+def test_nor_at_the_end_of_its_task_unless_it_returns_one(process: Process) -> None:
     done = ev.Done(5, (NONE,), 0.0)
     lent = ev.Unblocked(3)
     assert process.translate(process.call(1), Gone(1), lent, done) == [lent, done]
@@ -112,18 +110,14 @@ def test_a_run_of_calls_that_are_over_is_one_message(process: Process) -> None:
     assert messages == [ran(1, 2), open_call, ran(5), ev.SettledCalls(2, (4,), (NONE,))]
 
 
-def test_calls_wait_until_they_are_late_and_then_for_their_answers_once_more(
-    process: Process,
-) -> None:
+def test_late_calls_wait_for_their_answers_once_more(process: Process) -> None:
     calls = [process.call(1), process.call(2, answer=None), process.call(3)]
     assert process.due(*calls, Gone(1), late=False) == 0
     assert process.due(*calls, late=True) == 1
     assert process.due(*calls, late=True) == 3
 
 
-def test_what_isnt_about_calls_waits_for_a_tick_and_takes_those_before_it_along(
-    process: Process,
-) -> None:
+def test_what_isnt_about_calls_takes_those_before_it_along(process: Process) -> None:
     calls = [process.call(1, answer=None), Gone(7), process.call(2, answer=None)]
     assert process.due(*calls, late=False) == 2
     assert process.due(*calls, late=False, seen=2) == 0

@@ -116,9 +116,6 @@ for machines, name, owner, method, instead in [
     add(machines, name, (owner, method, instead))
 
 
-# -- who may use a line, and in which order -------------------------------------------------------
-
-
 @fault("lines", Actor, "_advance")
 def calls_overtake_those_of_a_dead_line(before: Method, actor: Actor, owner: int) -> None:
     """The barrier after a worker's end: what went by its line comes first."""
@@ -151,9 +148,7 @@ add(
 
 
 @fault("lines", Caller, "withdraw")
-def calls_that_could_not_be_sent_are_overtaken(
-    before: Method, caller: Caller, wire: Wire, records: list[Any]
-) -> None:
+def unsent_calls_overtaken(before: Method, caller: Caller, wire: Wire, records: list[Any]) -> None:
     """They go through the server, and those after them by the line."""
     before(caller, wire, records)
     wire.is_granted = not wire.has_ended
@@ -187,30 +182,21 @@ add(
 
 
 @fault("leases", Driver, "lease_for")
-def two_tasks_at_a_time(
-    _: Method, driver: Driver, function: int, deps: object = ()
-) -> Lease | None:
+def two_at_a_time(_: Method, driver: Driver, function: int, deps: object = ()) -> Lease | None:
     wire = usable(driver, function)
     good = wire is not None and wire.is_granted and driver.fresh_after == driver.spoken
     return wire if good and not deps else None
 
 
-# -- whose worker it is ---------------------------------------------------------------------------
-
-
 @fault("leases", Scheduler, "lend")
-def a_worker_that_is_lent_looks_idle(
-    before: Method, scheduler: Scheduler, worker: Worker, line: Line
-) -> None:
+def a_lent_worker_is_idle(before: Method, scheduler: Scheduler, worker: Worker, line: Line) -> None:
     before(scheduler, worker, line)
     assert worker.client is not None
     scheduler.idle[worker.client] = worker
 
 
 @fault("leases", LeaseManager, "_take_back")
-def a_lease_counts_as_returned_when_asked_for(
-    before: Method, leases: LeaseManager, line: Line
-) -> None:
+def a_lease_is_returned_when_asked_for(before: Method, leases: LeaseManager, line: Line) -> None:
     before(leases, line)
     line.is_returned = True
     leases._scheduler.update_slot(line.worker)
@@ -240,9 +226,7 @@ def a_killed_drivers_lease_is_never_over(before: Method, process: PoolProcess) -
 
 
 @fault("leases", TaskManager, "_lease_closed")
-def what_a_dead_worker_had_always_runs_again(
-    before: Method, tasks: TaskManager, line: Line
-) -> None:
+def what_a_dead_worker_had_runs_again(before: Method, tasks: TaskManager, line: Line) -> None:
     for task in line.tasks.values():
         task.submit = replace(task.submit, retries=task.attempts + 1)
     before(tasks, line)
@@ -258,13 +242,8 @@ def the_end_of_an_older_task_ends_a_newer_ones_wait(
     scheduler.update_slot(worker)
 
 
-# -- what becomes of calls ------------------------------------------------------------------------
-
-
 @fault("lines", State, "send")
-def a_hold_reported_late_is_forgotten(
-    before: Method, state: State, client: int, message: do.Message
-) -> None:
+def late_holds_are_lost(before: Method, state: State, client: int, message: do.Message) -> None:
     """The caller's, of the result of a call that it says late."""
     if isinstance(message, do.Report):
         state.catalog[message.task].holds = {}
@@ -272,9 +251,7 @@ def a_hold_reported_late_is_forgotten(
 
 
 @fault("lines", State, "send")
-def a_caller_that_dropped_a_result_hears_no_more_of_it(
-    before: Method, state: State, client: int, message: Any
-) -> None:
+def dropped_results_are_not_told(before: Method, state: State, client: int, message: Any) -> None:
     """So it takes its call for unanswered."""
     if type(message) is not do.Ready or not message.value.header.startswith(b"!unknown"):
         before(state, client, message)
@@ -297,17 +274,12 @@ def an_argument_that_is_gone_is_sent_again(
 
 
 @fault("lines", LineManager, "on_settled_calls")
-def a_run_has_no_holder(
-    before: Method, lines: LineManager, client: Any, event: ev.SettledCalls
-) -> Any:
+def unheld_runs(before: Method, lines: LineManager, client: Any, event: ev.SettledCalls) -> Any:
     """Of what a run of calls returned, as if its caller had dropped it."""
     line, catalog = before(lines, client, event), lines._state.catalog
     for task in event.tasks[1:]:
         catalog.drop(catalog[task], client.number)
     return line
-
-
-# -- what is counted ------------------------------------------------------------------------------
 
 
 @fault("lines", Caller, "read")
@@ -319,13 +291,8 @@ def what_was_kept_silent_goes_with_the_line(before: Method, caller: Caller) -> N
     before(caller)
 
 
-# -- what is lent ---------------------------------------------------------------------------------
-
-
 @fault("lines", Caller, "granted")
-def an_object_goes_by_a_line_that_it_is_not_lent_to(
-    before: Method, caller: Caller, line: int, last: int
-) -> None:
+def an_object_goes_by_any_line(before: Method, caller: Caller, line: int, last: int) -> None:
     before(caller, line, last)
     wire = caller.all_wires[line]
     wire.objects = (*wire.objects, *(id for id, n in caller.peer.holds.items() if n))

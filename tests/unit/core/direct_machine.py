@@ -65,8 +65,6 @@ class DirectMachine(Generic[C, P]):
         self.by_reference = 0  # tasks that came by a line and read an object
         self.drivers: list[C] = [self.newcomer() for _ in range(2)]
 
-    # -- what they differ in ----------------------------------------------------------------------
-
     def newcomer(self) -> C:
         raise NotImplementedError
 
@@ -100,8 +98,6 @@ class DirectMachine(Generic[C, P]):
             self.a_view_ends, self.a_task_reads_what_others_let_go_of, self.all_is_read,
             self.come_to_an_end,
         ]  # fmt: skip
-
-    # -- the loop ---------------------------------------------------------------------------------
 
     def walk(self, steps: int) -> int:
         """Up to the end; how many tasks that came by a line have read an object."""
@@ -167,8 +163,6 @@ class DirectMachine(Generic[C, P]):
         process.peer.fall_silent()
         self.turn()
 
-    # -- who there is -----------------------------------------------------------------------------
-
     @property
     def callers(self) -> list[C | Caller]:
         return [*self.drivers, *(process.caller for process in self.processes.values())]
@@ -193,8 +187,6 @@ class DirectMachine(Generic[C, P]):
 
     def can_end(self, process: P) -> bool:
         return bool(process.running) and not process.waits
-
-    # -- steps ------------------------------------------------------------------------------------
 
     def somebody_says_what_it_owes(self) -> None:
         self.pick(self.callers).say()
@@ -265,8 +257,6 @@ class DirectMachine(Generic[C, P]):
         else:
             value = self.result(process, task, wire, size)
             process.answer(task, wire, value, self.chance.choice(how))
-
-    # -- arguments by reference -------------------------------------------------------------------
 
     def look(self, process: P) -> None:
         """What its tasks read, and its views show, is what they were given."""
@@ -360,8 +350,6 @@ class DirectMachine(Generic[C, P]):
                     self.all_is_read()
                     if driver in self.drivers:
                         self.an_object_is_put(driver)
-
-    # -- all of them ------------------------------------------------------------------------------
 
     def read_all(self, process: P) -> None:
         process.drain()

@@ -161,8 +161,6 @@ class PoolProcess(Process):
     def tell(self, task: int, value: ev.Value) -> None:
         self.caller.post(ev.Done(task, (value,), SHORT))
 
-    # -- tasks that wait --------------------------------------------------------------------------
-
     def waits_for_one(self, function: int) -> int:
         """The running task submits another, and waits for it."""
         task, wire = self.running[0]

@@ -79,8 +79,6 @@ class Caller:
     handles: set[int] = field(default_factory=set)  # of actors
     ends: dict[int, ev.Value] = field(default_factory=dict)
 
-    # -- what it says -----------------------------------------------------------------------------
-
     def line_of(self, actor: int) -> Wire | None:
         wire = self.wires.get(actor)
         usable = wire is not None and wire.is_granted and wire.unanswered < AHEAD
@@ -204,8 +202,6 @@ class Caller:
         """Whether it has a handle of a result."""
         record = self.records.get(task)
         return self.peer.holds[task] > 0 and (record is None or not record.is_dropped)
-
-    # -- what it hears ----------------------------------------------------------------------------
 
     def ended(self, task: int, value: ev.Value) -> None:
         before = self.ends.setdefault(task, value)
@@ -401,8 +397,6 @@ class Process:
             case do.Forget(objects):
                 self.caller.owe(ev.Unview(tuple((id, 0) for id in objects)))
 
-    # -- arguments by reference -------------------------------------------------------------------
-
     def close(self, wire: Wire) -> None:
         wire.is_shut = True
         if wire in self.closing:
@@ -433,8 +427,6 @@ class Process:
     def lets_go(self) -> None:
         id, value = self.shows.pop()
         self.caller.post(ev.Unview(((id, value.segment),)))
-
-    # -- results ----------------------------------------------------------------------------------
 
     def let_go(self, task: int, value: ev.Value, how: str) -> None:
         """Nobody will ask for its result. What was never sent is not spent."""

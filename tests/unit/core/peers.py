@@ -59,8 +59,6 @@ class Peer:
     def id(self) -> int:
         return next(self._ids)
 
-    # -- what it may do ---------------------------------------------------------------------------
-
     @property
     def held(self) -> list[int]:
         return sorted(+self.holds)
@@ -173,8 +171,6 @@ class Peer:
             del self.views[id]
         self.post(ev.Unview(((id, value.segment),)))
 
-    # -- a worker's life --------------------------------------------------------------------------
-
     def finish(self, values: tuple[ev.Value, ...], seconds: float) -> None:
         self.post(ev.Done(self.runs.popleft().task, values, seconds))
 
@@ -191,8 +187,6 @@ class Peer:
     def _take_back(self, count: int) -> Iterator[int]:
         taken = [self.runs.pop().task for _ in range(min(count, max(len(self.runs) - 1, 0)))]
         return reversed(taken)
-
-    # -- what it is told --------------------------------------------------------------------------
 
     def read_all(self) -> None:
         while self.inbox:

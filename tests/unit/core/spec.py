@@ -101,8 +101,6 @@ class Spec:
         self.sealed: dict[tuple[int, int], int] = {}  # (segment, offset) → length, not released
         self.due: Counter[tuple[int, object]] = Counter()  # (client, what it must be told)
 
-    # -- questions --------------------------------------------------------------------------------
-
     def pinned_by_tasks(self) -> Counter[int]:
         """How often each object is."""
         return Counter(id for job in self.jobs.values() for id in job.pins)
@@ -155,8 +153,6 @@ class Spec:
 
     def hand_of(self, client: int) -> Hand:
         return next(hand for hand in self.hands.values() if hand.client == client)
-
-    # -- what happens -----------------------------------------------------------------------------
 
     def apply(self, client: int, event: ev.Event) -> None:
         """One event, up to all its consequences for objects and tasks."""
@@ -450,8 +446,6 @@ class Spec:
         drivers = [h for h in self.clients.values() if not h.worker and not h.admin]
         if not hello.worker and not hello.admin and not drivers:
             self.exit_at = self.now + (0.0 if client in self.graceful else self.linger)
-
-    # -- what the session decided -----------------------------------------------------------------
 
     def ran(self, client: int, run: do.Run) -> None:
         """It sent a task to a worker: one that could run, to one with a slot, with all it needs?"""

@@ -107,8 +107,6 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     assert of(do.Measure, s.turn(after=LATE))
 
 
-# -- objects in messages ---------------------------------------------------------------------------
-
 CAPACITY = 4 << 20
 LEAVE = inline_allowance(CAPACITY)
 """Bytes that a process may send at a time; see `inline_allowance`."""

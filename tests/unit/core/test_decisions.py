@@ -26,9 +26,7 @@ from workbench.system.sizes import PAGE
         ([None, 0.0], 1),  # nor anything behind it
     ],
 )
-def test_short_tasks_are_sent_ahead_of_time(
-    pair: Pair, seconds: list[float | None], sent: int
-) -> None:
+def test_short_tasks_are_sent_ahead(pair: Pair, seconds: list[float | None], sent: int) -> None:
     s, driver, worker = pair()
     functions = {each: s.function(driver, each) for each in set(seconds)}
     tasks = [driver.submit(functions[each], (), ())[0] for each in seconds]
@@ -48,9 +46,6 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -
     s.turn()
     assert runs(late)[0] == tasks[4]
     assert sorted([*runs(late), *runs(busy)]) == tasks[4:]
-
-
-# -- workers --------------------------------------------------------------------------------------
 
 
 def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
@@ -172,9 +167,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(
 
 
 @pytest.mark.parametrize(("status", "unforked"), [(1, ""), (0, NO_FILES), (-9, "")])
-def test_a_broken_pool_tries_again_now_and_then_though_nobody_submits(
-    stage: Make, status: int, unforked: str
-) -> None:
+def test_a_broken_pool_tries_again_now_and_then(stage: Make, status: int, unforked: str) -> None:
     s = stage(workers=2)
     s.driver()  # else the session ends
     while not s.session.state.pool.broken:
@@ -290,9 +283,6 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     while s.session.state.catalog.backlog.work:
         s.turn()
     assert not len(s.session.state.catalog)
-
-
-# -- custom serializers, refs that leave ----------------------------------------------------------
 
 
 def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:

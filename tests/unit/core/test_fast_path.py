@@ -49,9 +49,7 @@ def days(s: Stage, seed: int) -> list[do.Anything]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_comes_of_them_is_what_comes_of_any(
-    stage: Make, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_the_outcome_is_the_same(stage: Make, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The same events once more, with all taken as if it were unusual."""
     asked = list[bool]()
 

@@ -193,9 +193,6 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
     assert grants(driver)[-1] == (3, 8 * PAGE)
 
 
-# -- what the machine has left ---------------------------------------------------------------------
-
-
 def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
     driver = s.driver()
@@ -262,9 +259,7 @@ def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage:
 
 
 @pytest.mark.parametrize("others", [1, 0])
-def test_what_memory_was_short_for_is_tried_again_unless_it_ran_alone(
-    stage: Make, others: int
-) -> None:
+def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int) -> None:
     s = stage(workers=1 + others, headroom=1000)
     driver = s.driver()
     workers = [s.worker() for _ in range(1 + others)]
@@ -276,9 +271,6 @@ def test_what_memory_was_short_for_is_tried_again_unless_it_ran_alone(
     assert of(do.Kill, s.turn()) == [do.Kill(victim.worker)]
     s.crash(victim)
     assert told(driver) == ({} if others else {first: b"!memory"})
-
-
-# -- inline objects --------------------------------------------------------------------------------
 
 
 def keeper_of(s: Stage, pages: int) -> tuple[Peer, int]:

@@ -38,9 +38,6 @@ def runner(s: Stage, task: int) -> Peer:
     return next(peer for peer in s.peers.values() if peer.runs and peer.runs[0].task == task)
 
 
-# -- who comes back -------------------------------------------------------------------------------
-
-
 def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> None:
     s = stage()
     before, worker = s.driver(60.0), s.worker()
@@ -248,9 +245,7 @@ def grown(s: Stage, peer: Peer, pages: int) -> ev.Value:
 
 
 @pytest.mark.parametrize("spills", [False, True])
-def test_what_is_kept_goes_when_memory_is_needed_the_oldest_first(
-    stage: Make, spills: bool
-) -> None:
+def test_what_is_kept_makes_way_the_oldest_first(stage: Make, spills: bool) -> None:
     s = stage(capacity=9 * PAGE, spills=spills)
     driver, worker = s.driver(60.0), s.worker()
     old, new = (finished(s, driver, worker, grown(s, worker, 2), name=n) for n in ("old", "new"))
@@ -406,9 +401,6 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     worker.finish((NONE,), 1.0)
     s.all_read()
     assert [(r.state, r.kept) for r in records(s)] == [("done", True), ("running", True)]
-
-
-# -- a cell is interrupted ------------------------------------------------------------------------
 
 
 def answered(peer: Peer) -> list[int]:

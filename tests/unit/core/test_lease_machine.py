@@ -66,8 +66,6 @@ class LeaseMachine(DirectMachine[Driver, PoolProcess]):
             self.a_task_waits_when_the_end_of_the_last_is_said,
         ]  # fmt: skip
 
-    # -- steps ------------------------------------------------------------------------------------
-
     def submit(self, driver: Driver, function: int, deps: tuple[int, ...] = ()) -> int:
         retries = self.chance.randrange(2)
         task = driver.submit(function, deps, retries)
@@ -225,8 +223,6 @@ class LeaseMachine(DirectMachine[Driver, PoolProcess]):
         self.drivers.append(self.newcomer())
         self.drivers[1].peer.borrow(tuple(self.functions))
         self.obey(self.stage.leave(driver.peer))
-
-    # -- all of them ------------------------------------------------------------------------------
 
     def come_to_an_end(self) -> None:
         super().come_to_an_end()

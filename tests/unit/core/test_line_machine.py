@@ -104,8 +104,6 @@ class LineMachine(DirectMachine[Caller, Process]):
         wires = [(c, w) for c in self.callers for w in c.wires.values()]
         return [(c, w) for c, w in wires if w.is_granted and w.actor in c.handles]
 
-    # -- callers ----------------------------------------------------------------------------------
-
     def somebody_makes_an_actor(self) -> None:
         if len(self.restarts) < 3 and self.once_in(2):
             self.make(self.pick(self.callers), self.chance.choice([0, 1, -1]), not self.once_in(2))
@@ -229,8 +227,6 @@ class LineMachine(DirectMachine[Caller, Process]):
         caller.handles.discard(actor)
         caller.say()
         caller.peer.drop(actor)
-
-    # -- lines ------------------------------------------------------------------------------------
 
     def a_worker_sends_its_results(self) -> None:
         self.pick(p for p in self.processes.values() if p.packed).flush()
@@ -442,8 +438,6 @@ class LineMachine(DirectMachine[Caller, Process]):
                 self.call(caller, actor)
             self.ends(process, HOW)
 
-    # -- arguments by reference -------------------------------------------------------------------
-
     @property
     def lending(self) -> list[tuple[Caller, Wire, list[int]]]:
         """Lines by which drivers may give objects that they have."""
@@ -481,8 +475,6 @@ class LineMachine(DirectMachine[Caller, Process]):
         if self.once_in(3):
             for number in [n for n, p in self.processes.items() if p is process]:
                 self.dies(number)
-
-    # -- all of them ------------------------------------------------------------------------------
 
     def one_after_the_other(self) -> None:
         self.one_by_one(*self.pick(self.holders))

@@ -78,14 +78,10 @@ def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Ev
         pytest.param((NONE,), id="too few"),
         pytest.param((placed(0), placed(0, segment=MINE + 1)), id="another's arena"),
         pytest.param((placed(0), placed(0)), id="one extent twice"),
-        pytest.param(
-            (ev.Value(b"E", SEGMENT, 0, PAGE, failed=True), NONE), id="a failure's extent"
-        ),
+        pytest.param((ev.Value(b"E", SEGMENT, 0, PAGE, failed=True), NONE), id="failed extent"),
     ],
 )
-def test_a_worker_that_breaks_the_rules_does_not_take_the_task_along(
-    stage: Make, values: tuple[ev.Value, ...]
-) -> None:
+def test_a_bad_worker_does_not_take_its_task(stage: Make, values: tuple[ev.Value, ...]) -> None:
     s = stage()
     worker, driver = s.worker(), s.driver()
     worker.post(ev.Opened(SEGMENT, 4 * PAGE))

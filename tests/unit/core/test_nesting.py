@@ -15,9 +15,7 @@ LENGTH = 40
 
 
 @pytest.mark.parametrize("most", [60, 30])
-def test_a_chain_takes_a_worker_each_and_fails_where_there_are_no_more(
-    stage: Make, most: int
-) -> None:
+def test_a_chain_takes_a_worker_each_and_fails_without(stage: Make, most: int) -> None:
     """Each waits for one that it has submitted; the last one finds no worker, or ends."""
     s = stage(workers=1)
     s.session.state.pool.most = most

@@ -128,9 +128,6 @@ def test_it_is_shared_until_it_is_empty() -> None:
     assert not queue.is_shared
 
 
-# -- of drivers, at a session's workers ------------------------------------------------------------
-
-
 def order(s: Stage, worker: Peer) -> list[int]:
     """Tasks as they run, one after the other, until none is left."""
     ran = []

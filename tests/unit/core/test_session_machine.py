@@ -70,8 +70,6 @@ class SessionMachine(RuleBasedStateMachine):
         self.peers[1].put(ev.Value(b"a function"), "f")
         self.turn()
 
-    # -- the loop, as the server has it -----------------------------------------------------------
-
     def post(self, number: int, event: ev.Event) -> None:
         self.batch.append((number, event))
 
@@ -275,8 +273,6 @@ class SessionMachine(RuleBasedStateMachine):
             live = [pages(o, n) for (s, o), n in spec.sealed.items() if s == segment]
             assert self.punched[segment].union(*live) == {*range(PAGES)}, "memory not given back"
 
-    # -- who comes and goes -----------------------------------------------------------------------
-
     def connect(self, hello: ev.Hello) -> None:
         number = hello.prefix
         self.peers[number] = Peer(number, hello.worker, self.post)
@@ -343,8 +339,6 @@ class SessionMachine(RuleBasedStateMachine):
     def reads(self, n: int, pace: str) -> None:
         pick([p for p in self.peers.values() if p.inbox], n).read()
         self.turn(pace)
-
-    # -- objects ----------------------------------------------------------------------------------
 
     @precondition(lambda self: self.peers)
     @rule(
@@ -426,8 +420,6 @@ class SessionMachine(RuleBasedStateMachine):
         peer.post(ev.Register(pick(own, o) if own and payload != b"one" else peer.id(), payload))
         self.turn(pace)
 
-    # -- tasks ------------------------------------------------------------------------------------
-
     @precondition(lambda self: any(p.held for p in self.peers.values()))
     @rule(
         n=PICK, function=PICK, deps=FEW, inside=FEW, pace=PACE, times=st.sampled_from([1, 1, 8]),
@@ -506,8 +498,6 @@ class SessionMachine(RuleBasedStateMachine):
         else:
             peer.block()
         self.turn(pace)
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def teardown(self) -> None:
         if self.sound:

@@ -54,8 +54,6 @@ class SpillMachine(RuleBasedStateMachine):
     def drivers(self) -> list[Peer]:
         return [peer for peer in self.stage.peers.values() if not peer.worker]
 
-    # -- the world ------------------------------------------------------------------------------
-
     def turn(self, after: float = 0.0) -> None:
         for number, event in self.stage.batch:
             if isinstance(event, ev.Grow):
@@ -118,8 +116,6 @@ class SpillMachine(RuleBasedStateMachine):
     def place(self, value: ev.Value) -> range:
         return pages(value.offset, value.length)
 
-    # -- who comes and goes ---------------------------------------------------------------------
-
     @precondition(lambda self: len(self.drivers) < 4)
     @rule()
     def joins(self) -> None:
@@ -155,8 +151,6 @@ class SpillMachine(RuleBasedStateMachine):
         self.stage.post(0, Tick())
         self.turn(seconds)
 
-    # -- the disk -------------------------------------------------------------------------------
-
     @precondition(lambda self: self.copies)
     @rule(fails=st.sampled_from([False, False, False, True]))
     def copies_one(self, fails: bool) -> None:
@@ -173,8 +167,6 @@ class SpillMachine(RuleBasedStateMachine):
             digest = 7
         self.stage.post(0, Copied(copy.object, digest, error))
         self.turn()
-
-    # -- objects --------------------------------------------------------------------------------
 
     @rule(n=PICK, size=st.integers(1, 6), name=st.sampled_from(["", "", "a", "b"]))
     def puts(self, n: int, size: int, name: str) -> None:
@@ -235,8 +227,6 @@ class SpillMachine(RuleBasedStateMachine):
                 peer.view(pick(shown, o))
         self.turn()
 
-    # -- tasks ----------------------------------------------------------------------------------
-
     @precondition(lambda self: any(p.held for p in self.drivers))
     @rule(n=PICK, deps=st.lists(PICK, min_size=1, max_size=2))
     def submits(self, n: int, deps: list[int]) -> None:
@@ -255,8 +245,6 @@ class SpillMachine(RuleBasedStateMachine):
                 self.worker.unview(id)
         self.worker.finish((NONE,), 1.0)
         self.turn()
-
-    # -- the end --------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Everybody answers, the disk works, until nothing moves."""

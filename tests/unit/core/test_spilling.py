@@ -234,9 +234,7 @@ def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("moments", [3, 100])
-def test_who_needs_room_waits_while_the_server_has_no_descriptor_for_a_copy(
-    stage: Make, moments: int
-) -> None:
+def test_who_needs_room_waits_for_a_descriptor(stage: Make, moments: int) -> None:
     s, driver = begin(stage)
     for _ in range(3):
         put(s, driver, 6)

@@ -166,9 +166,7 @@ def test_who_changes_or_goes_before_a_first_part_has_it(stage: Make) -> None:
         (ev.Search("nothing"), []),
     ],
 )
-def test_a_search_gives_what_comes_first_and_counts_the_rest(
-    stage: Make, search: ev.Search, first: list[int]
-) -> None:
+def test_a_search_finds_some_counts_all(stage: Make, search: ev.Search, first: list[int]) -> None:
     s = stage()
     owner = s.driver()
     sizes, names = (1, 2, 9, 3, 2), ("", "b", "", "a", "c")

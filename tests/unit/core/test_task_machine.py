@@ -101,8 +101,6 @@ class TaskMachine(RuleBasedStateMachine):
     def session(self) -> Session:
         return self.stage.session
 
-    # -- the loop ---------------------------------------------------------------------------------
-
     def turn(self, after: float = 0.0) -> None:
         """Hand over what has gathered, obey, listen; until nothing more comes of it."""
         self.sound = False
@@ -191,9 +189,7 @@ class TaskMachine(RuleBasedStateMachine):
                         self.stopped.add(task)
                 case do.Answer(request):
                     stopped = self.requests.pop(request)
-                    assert not stopped & self.session.state.scheduler.tasks.keys(), (
-                        "answered too soon"
-                    )
+                    assert not stopped & self.session.state.scheduler.tasks.keys(), "too soon"
 
     def ends(self, worker: int) -> None:
         """A process is gone."""
@@ -216,8 +212,6 @@ class TaskMachine(RuleBasedStateMachine):
         del self.hands[worker], self.stage.peers[client]
         hand.peer.post(Left())
         self.stage.post(0, WorkerExited(worker, 0))
-
-    # -- what happens -----------------------------------------------------------------------------
 
     @precondition(lambda self: self.starting)
     @rule(n=PICK, dies=st.sampled_from([False, False, False, True]))
@@ -303,12 +297,10 @@ class TaskMachine(RuleBasedStateMachine):
         self.done(hand, run, value, seconds, again)
         self.turn()
 
-    def done(
-        self, hand: Hand, run: do.Run, value: ev.Value, seconds: float, again: bool = False
-    ) -> None:
+    def done(self, hand: Hand, run: do.Run, value: ev.Value, took: float, again: bool) -> None:
         hand.peer.runs.popleft()
         hand.stopping.discard(run.task)
-        hand.peer.post(ev.Done(run.task, (value,), seconds, again=again))
+        hand.peer.post(ev.Done(run.task, (value,), took, again=again))
         if hand.running is not None:  # the next one begins
             hand.began[hand.running.task] = self.stage.now
 
@@ -437,7 +429,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.measuring)
     @rule(
-        left=st.sampled_from([100, 5000, 10**6]), sizes=st.lists(st.integers(0, 10**4), max_size=9)
+        left=st.sampled_from([100, 5000, 10**6]), sizes=st.lists(st.integers(0, 9000), max_size=9)
     )
     def memory_is_measured(self, left: int, sizes: list[int]) -> None:
         """If little is left, one of those who have most ends, the youngest; if it has to be."""
@@ -452,8 +444,6 @@ class TaskMachine(RuleBasedStateMachine):
         for worker in gone:
             assert 2 * dict(used)[worker] >= max(size for _, size in used)
 
-    # -- the end ----------------------------------------------------------------------------------
-
     def teardown(self) -> None:
         """Everybody does what they owe: every task is answered, and nothing is left."""
         if not self.sound:  # what went wrong is known
@@ -467,7 +457,7 @@ class TaskMachine(RuleBasedStateMachine):
             elif running := self.runnable():
                 hand = running[0]
                 assert hand.running is not None
-                self.done(hand, hand.running, NONE, 0.0001)
+                self.done(hand, hand.running, NONE, 0.0001, False)
             else:
                 break
             self.turn()

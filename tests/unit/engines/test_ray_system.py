@@ -18,9 +18,7 @@ from workbench import errors
         ("ObjectFreedError", errors.ObjectFreedError, "freed.*Put it again"),
     ],
 )
-def test_what_is_lost_is_told_in_our_words(
-    name: str, ours: type[errors.WorkbenchError], words: str
-) -> None:
+def test_losses_are_in_our_words(name: str, ours: type[errors.WorkbenchError], words: str) -> None:
     ray = pytest.importorskip("ray")
     from workbench.engines.ray.failures import translated
 

@@ -14,7 +14,7 @@ import textwrap
 from tests.patience import TIMEOUT
 
 HOST = """
-    import gc, os, signal, sys, threading
+    import gc, os, signal, subprocess, sys, threading
     from dataclasses import dataclass
 
     from workbench.errors import TaskError
@@ -126,6 +126,9 @@ def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
             assert link.flushed.wait(30)  # while the task runs
             early = [o.data.decode() for o in link.sent]
             os.system("echo two")
+            sys.__stdout__.write("and more\\n")
+            sys.stdout.buffer.write(b"of it\\n")
+            subprocess.run(["echo", "past us"], stdout=sys.stdout)
             send_display({"text/plain": "three"}, {}, {}, False)
             print("four", file=sys.stderr)
             return number + 1, early
@@ -135,7 +138,7 @@ def test_a_tasks_prints_programs_and_displays_go_through_the_link() -> None:
     """)
     assert (result, early) == ("5", str(["one\n"]))
     assert [(kind, text) for kind, text in shown if kind != "display"] == [
-        ("stdout", "one\ntwo\n"),
+        ("stdout", "one\ntwo\nand more\nof it\npast us\n"),
         ("stderr", "four\n"),
     ]
     assert json.loads(dict(shown)["display"])["data"] == {"text/plain": "three"}
@@ -157,9 +160,6 @@ def test_what_cannot_be_shown_is_refused_or_left_out_and_what_no_task_writes_is_
     assert unattended.startswith("UnattendedError: input() needs a person")
     left_out = ("stderr", "A display of 34.6 MB was left out: 33.6 MB at most.\n")
     assert shown == [("stdout", "next\n"), left_out]
-
-
-# -- at any moment ---------------------------------------------------------------------------------
 
 
 def test_a_handler_may_print_while_a_print_is_on_its_way() -> None:
@@ -294,9 +294,6 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on() -> None:
         tell(throttles())
     """)
     assert kept == "0"
-
-
-# -- cells, and stopping ---------------------------------------------------------------------------
 
 
 def test_a_cell_shows_its_value_and_hands_over_what_it_assigns_or_its_namespace_keeps_it() -> None:

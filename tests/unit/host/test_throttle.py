@@ -80,9 +80,7 @@ def test_below_the_limits_all_is_shown_in_order(what: list[tuple[str, bytes, flo
 
 
 @given(floods | st.lists(texts, max_size=50))
-def test_of_a_flood_there_is_room_for_the_end_and_notes_tell_the_rest(
-    what: list[tuple[str, bytes, float]],
-) -> None:
+def test_a_flood_has_its_end_and_notes(what: list[tuple[str, bytes, float]]) -> None:
     task = Task(SMALL)
     written = dict.fromkeys(TEXT, b"")
     for kind, data, after in what:

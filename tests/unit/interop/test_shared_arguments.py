@@ -112,9 +112,7 @@ CHANGES += [(kind, in_an_item) for kind in KINDS]
 @pytest.mark.parametrize("before", ["used", "put", "put and used"])
 @pytest.mark.parametrize(("kind", "change"), CHANGES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy's, of setting a shape
-def test_it_is_stored_again_when_it_has_changed(
-    store: Any, kind: str, change: Callable[[Any], None], before: str
-) -> None:
+def test_it_sees_changes(store: Any, kind: str, change: Callable[[Any], None], before: str) -> None:
     value, arguments = KINDS[kind](), SharedArguments()
     ref = store.put_by_hand(value) if "put" in before else arguments.ref_of(store, value)
     if isinstance(value, np.ndarray):  # the same bytes in another shape
@@ -165,9 +163,7 @@ def test_one_byte_that_c_code_writes(store: Any, at: int) -> None:
     [np.array([*map(str, range(LARGE // 8))], object), np.zeros((LARGE, 16), np.uint8)[:, ::2]],
     ids=["objects", "strided"],
 )
-def test_it_is_not_stored_again_by_a_machine_that_has_no_time(
-    store: Any, value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_none_is_stored_in_a_hurry(store: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is a second later than the one before."""
     ref, arguments = store.put_by_hand(value), SharedArguments()
     monkeypatch.setattr(comparison, "time", Looks(1.0))

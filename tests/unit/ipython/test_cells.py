@@ -96,9 +96,7 @@ STATEMENTS = st.one_of(
 
 
 @given(st.lists(STATEMENTS, max_size=8), st.sets(NAMES))
-def test_a_cell_runs_exactly_if_what_it_requires_is_there(
-    statements: list[str], given: set[str]
-) -> None:
+def test_a_cell_runs_if_what_it_requires_is_there(statements: list[str], given: set[str]) -> None:
     """The oracle is Python itself: with the required and optional names, no NameError can come
     before one of them is deleted; without a required one, it must.
     """

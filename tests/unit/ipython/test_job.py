@@ -90,9 +90,7 @@ def test_a_collected_job_says_how_long_it_ran_and_not_how_long_ago_it_was_collec
 @pytest.mark.parametrize("follows_first", [True, False])
 @pytest.mark.parametrize("is_over", [True, False], ids=["its part is over", "its part runs"])
 @pytest.mark.parametrize("rest", [2, 0])
-def test_one_that_is_collected_before_all_of_it_is_submitted_ends(
-    follows_first: bool, is_over: bool, rest: int
-) -> None:
+def test_one_collected_half_submitted_ends(follows_first: bool, is_over: bool, rest: int) -> None:
     """``rest``: how many more tasks come than the one of three that is there."""
     engine, refs = Engine(), [Ref(7 + n) for n in range(1 + rest)]
     known = JobRecord(7, 1, "cell 5", "running", 1.0, 0, 0, (), False, size=3)

@@ -108,9 +108,7 @@ class Region:
     transpose=st.booleans(),
     huge=st.booleans(),
 )
-def test_fill_puts_each_part_where_it_belongs(
-    arrays: list[Array], warm: bool, transpose: bool, huge: bool
-) -> None:
+def test_fill_puts_each(arrays: list[Array], warm: bool, transpose: bool, huge: bool) -> None:
     region, copier = Region(), Copier(1)
     parts = []
     offset = 0

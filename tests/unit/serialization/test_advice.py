@@ -180,9 +180,7 @@ def without_it(text: str) -> float:
     ],
     ids=["closure", "global"],
 )  # fmt: skip
-def test_what_a_function_takes_along_had_better_be_put(
-    function: Any, rest: int, parts: tuple[str, ...]
-) -> None:
+def test_what_functions_take_is_best_put(function: Any, rest: int, parts: tuple[str, ...]) -> None:
     (text,) = advice_on(function)
     assert all(part in text for part in parts), text
     assert rest < without_it(text) < rest + 1500
@@ -238,9 +236,7 @@ def figures(seconds: float, size: int) -> Figures:
         (figures(1e-3, 9999), figures(9e-4, 9999), figures(1e-6, 10), None),  # too little
     ],
 )  # fmt: skip
-def test_it_must_be_worth_it(
-    total: Figures, before: Figures, after: Figures, says: str | None
-) -> None:
+def test_it_must_pay(total: Figures, before: Figures, after: Figures, says: str | None) -> None:
     value = list(range(9000))
 
     def measure(something: Any, reducers: Any, known: Any, seconds: float) -> Figures:

@@ -23,18 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.patience import THOROUGH, TIMEOUT
+from tests.unit.serialization import samples
 from tests.unit.serialization.clocks import Looks
 from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
 from tests.unit.serialization.extents import extent_of
-from tests.unit.serialization.samples import (
-    Holder,
-    Pair,
-    Slotted,
-    by_value,
-    closing_over,
-    looped,
-    points,
-)
 from workbench.errors import SerializationError
 from workbench.serialization import codec, comparison
 from workbench.serialization.comparison import ChangeCheck, Verdict
@@ -155,12 +147,12 @@ UNCHANGED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "bytearray": (bytearray(b"abc" * 9), use_any),
     "path": (pathlib.Path("/tmp/../x/y"), lambda p: (p.name, p.parts, p.parent, hash(p), str(p))),
     "random": (random.Random(3), repr),
-    "attributes": (Holder(a=1, b="a", c=["a", "b"]), use_any),
-    "slots": (Slotted(1, [2]), use_any),
-    "fields": (points(30), use_any),
-    "loop": (looped(), len),
-    "function": (closing_over([1, 2]), lambda f: f()),
-    "globals": (by_value("def test(): return len(LIST)", LIST=[1, 2]), lambda f: f()),
+    "attributes": (samples.Holder(a=1, b="a", c=["a", "b"]), use_any),
+    "slots": (samples.Slotted(1, [2]), use_any),
+    "fields": (samples.points(30), use_any),
+    "loop": (samples.looped(), len),
+    "function": (samples.closing_over([1, 2]), lambda f: f()),
+    "globals": (samples.by_value("def test(): return len(LIST)", LIST=[1, 2]), lambda f: f()),
 }  # fmt: skip
 
 
@@ -181,7 +173,9 @@ def test_use_is_no_change(name: str) -> None:
 
 def test_a_built_value_that_changes() -> None:
     """However often it was found to be the same before."""
-    stored = Stored([Holder(name="a", names=["a", "bc"]), Holder(name="bc", names=[])])
+    stored = Stored(
+        [samples.Holder(name="a", names=["a", "bc"]), samples.Holder(name="bc", names=[])]
+    )
     built, check = stored.load(), patient(is_built=True)
     assert [check.run(built, stored.contents, {}).verdict for _ in range(2)] == [SAME, SAME]
     built[1].names.append("d")
@@ -221,7 +215,7 @@ def test_bytes_between_fields_mean_nothing() -> None:
 def test_what_cannot_change() -> None:
     for value in (None, 1.5, "text", b"bytes", (1, ("a", None)), frozenset({1, (2,)}), range(3)):
         assert is_immutable(value)
-    others: list[Any] = [[1], (1, [2]), {}, np.float64(1), (0,) * 10_000, Pair(1, 2)]
+    others: list[Any] = [[1], (1, [2]), {}, np.float64(1), (0,) * 10_000, samples.Pair(1, 2)]
     assert not any(map(is_immutable, others))
 
 
@@ -247,9 +241,7 @@ def test_large_arrays_are_compared_by_several_threads_and_to_the_end() -> None:
         [*map(str, range(100_000))],
     ],
 )
-def test_it_ends_with_its_budget_and_says_what_all_would_take(
-    value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_ends_and_says_what_all_would_take(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = Stored(value)
     monkeypatch.setattr(comparison, "time", Looks(1.0))
     found = comparison.compare(value, stored.contents, {}, 0.0)

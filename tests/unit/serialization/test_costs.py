@@ -16,18 +16,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from tests.unit.serialization import samples
 from tests.unit.serialization.clocks import AMPLE, by_bytes, by_inband
-from tests.unit.serialization.samples import (
-    Holder,
-    Pair,
-    Slotted,
-    by_value,
-    closing_over,
-    html,
-    looped,
-    points,
-    texts,
-)
 from workbench.serialization import measure
 from workbench.serialization.arrays import out_of_band
 from workbench.serialization.costs import MOST_PARTS, Cost, Spend, explain
@@ -73,23 +63,23 @@ TABLE = pd.DataFrame(
     {
         "n": np.arange(99.0),
         "m": np.arange(99.0),
-        "c": pd.Categorical(texts(99)),
-        "o": pd.Series(texts(99), dtype=object),
-        "p": pd.Series(texts(99), dtype="string[python]"),
+        "c": pd.Categorical(samples.texts(99)),
+        "o": pd.Series(samples.texts(99), dtype=object),
+        "p": pd.Series(samples.texts(99), dtype="string[python]"),
     }
 )
 ARRAY = np.arange(500.0)
 VALUES = {
     "strided": {"a": ARRAY[::2], "b": ARRAY.reshape(20, 25).T},
     "frame": TABLE,
-    "objects": pd.DataFrame({"a": texts(500), "b": texts(500)}, dtype=object),
+    "objects": pd.DataFrame({"a": samples.texts(500), "b": samples.texts(500)}, dtype=object),
     "arrays": {f"layer {i}": {"w": np.ones(100 * i), "b": np.ones(i)} for i in range(20)},
-    "global": by_value("def test(x: int = 3): return data[x]", data=ARRAY),
-    "points": points(300),
-    "mixed": [Slotted(i, Pair(i, None)) if i % 2 else {i} for i in range(1200)],
-    "loop": looped(),
+    "global": samples.by_value("def test(x: int = 3): return data[x]", data=ARRAY),
+    "points": samples.points(300),
+    "mixed": [samples.Slotted(i, samples.Pair(i, None)) if i % 2 else {i} for i in range(1200)],
+    "loop": samples.looped(),
     "bytes": [b"x" * 10**5, bytearray(10**5), "x" * 10**5],
-    "shared": [ARRAY, ARRAY, *points(2) * 3],
+    "shared": [ARRAY, ARRAY, *samples.points(2) * 3],
 }
 
 
@@ -121,7 +111,7 @@ def test_what_stands_in_two_places_is_counted_where_it_is_saved_first() -> None:
 
 
 def test_seconds_are_of_the_part_alone_given_what_was_saved_before() -> None:
-    shared, twice = texts(1000), texts(3000)
+    shared, twice = samples.texts(1000), samples.texts(3000)
     value = [{"shared": shared}, {"deep": {"own": [twice, twice], "shared": shared}}]
     cost = cost_of(value)
     for path in ("obj[1]", "obj[1]['deep']", "obj[1]['deep']['own']"):
@@ -134,17 +124,17 @@ def test_seconds_are_of_the_part_alone_given_what_was_saved_before() -> None:
 
 
 MANY = {
-    "texts": (texts(5000), {("obj[…]", "5 000 × str")}),
+    "texts": (samples.texts(5000), {("obj[…]", "5 000 × str")}),
     "entries": ({f"a key {i:06d}": float(i) for i in range(2500)},
                 {("obj keys", "2 500 × str", 2500 * (2 + 12 + 1)),
                  ("obj[…]", "2 500 × float", 2500 * 9)}),
-    "a tuple": (tuple(texts(5000)), {("obj[…]", "5 000 × str")}),
+    "a tuple": (tuple(samples.texts(5000)), {("obj[…]", "5 000 × str")}),
     "two kinds": ([v for i in range(500) for v in (i, str(i))],
                   {("obj[…]", "500 × int"), ("obj[…]", "500 × str")}),
-    "points": ({"points": points(5000), "n": 1},
-               {("obj['points'][…]", "5 000 × Point"),
-                ("obj['points'][…].x", "5 000 × float", 45_000),
-                ("obj['points'][…].y", "5 000 × float", 45_000)}),
+    "points": ({"points": samples.points(2000), "n": 1},
+               {("obj['points'][…]", "2 000 × Point"),
+                ("obj['points'][…].x", "2 000 × float", 18_000),
+                ("obj['points'][…].y", "2 000 × float", 18_000)}),
     "rows": ([{"a": i, "b": i + 0.5} for i in range(500)],
              {("obj[…]['a']", "500 × int"), ("obj[…]['b']", "500 × float")}),
     "all different": ([{str(i): float(i)} for i in range(3000)], {("obj[…]", "3 000 × dict")}),
@@ -213,14 +203,17 @@ def test_parts_of_other_tables_are_their_columns_too(make: Any) -> None:
 
 
 def test_what_a_function_takes_along_is_named() -> None:
-    inside = found(cost_of(Holder(f=closing_over({"w": ARRAY}))), "closure of obj.f → value['w']")
+    inside = found(
+        cost_of(samples.Holder(f=samples.closing_over({"w": ARRAY}))),
+        "closure of obj.f → value['w']",
+    )
     assert (inside.outband, inside.type) == (ARRAY.nbytes, "ndarray float64 (500,)")
     part = found(cost_of(VALUES["global"]), "global of obj → data")
     assert (part.label, part.type) == ("global → data", "ndarray float64 (500,)")
 
 
 def test_the_costliest_come_first() -> None:
-    value = {"a": texts(1000), "b": texts(2000), "c": np.zeros(10**4)}
+    value = {"a": samples.texts(1000), "b": samples.texts(2000), "c": np.zeros(10**4)}
     cost = cost_of(value)
     assert [c.label for c in cost.children] == ["['c']", "['b']", "['a']"]
     assert cost.seconds == pytest.approx((cost.inband + cost.outband) / 1e6)
@@ -228,7 +221,7 @@ def test_the_costliest_come_first() -> None:
     assert cost.children[0].share == pytest.approx(80_000 / (cost.inband + cost.outband), abs=0.01)
 
 
-class Slow(Holder):
+class Slow(samples.Holder):
     def __reduce__(self) -> Any:
         sum(range(self.work))
         return Slow, ()
@@ -244,8 +237,8 @@ def test_a_part_that_was_slow_by_chance_is_counted_with_its_like() -> None:
     assert "obj[150]" in {part.path for part in all_of(cost_of(many, measure=lambda *_: always))}
 
 
-def tree(depth: int) -> Holder:
-    return Holder(n=0.5, **{side: tree(depth - 1) for side in ("l", "r") if depth})
+def tree(depth: int) -> samples.Holder:
+    return samples.Holder(n=0.5, **{side: tree(depth - 1) for side in ("l", "r") if depth})
 
 
 def test_what_is_not_looked_at_is_said_and_counted() -> None:
@@ -259,7 +252,7 @@ def test_what_is_not_looked_at_is_said_and_counted() -> None:
 
 
 def test_without_time_only_the_whole_is_measured() -> None:
-    value = [texts(9000), [i / 7 for i in range(9000)]]
+    value = [samples.texts(5000), [i / 7 for i in range(5000)]]
     assert cost_of(value, measure=by_inband).all_advice()
     cost = cost_of(value, measure=by_inband, spend=Spend(9.0, 9.0, -1.0, 1.0, -1.0))
     assert cost.seconds is not None
@@ -270,7 +263,7 @@ def test_without_time_only_the_whole_is_measured() -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_all_bytes_are_in_the_table_however_little_time_there_is(name: str) -> None:
     """Under what they belong to, or as others, or as not looked at."""
-    value = [b"x" * 9000, VALUES[name], {"more": texts(9000)}]
+    value = [b"x" * 9000, VALUES[name], {"more": samples.texts(9000)}]
     data, *beside = pickled(value)
     once = Figures(1.0, len(data), *beside)
     for seconds in (0.0, 1e-3):
@@ -286,13 +279,13 @@ def test_a_part_that_cannot_stand_alone_is_not_measured() -> None:
             raise TypeError("not alone")
         return by_bytes(whole, reducers, known, seconds)
 
-    value = [texts(100), texts(200)]
+    value = [samples.texts(100), samples.texts(200)]
     cost = cost_of(value, measure=only_whole)
     assert [c.seconds for c in cost.children] == [None, None]
 
 
 def test_it_can_be_read() -> None:
-    value = {"a": np.zeros(10**6), "b": texts(10**5)}
+    value = {"a": np.zeros(10**6), "b": samples.texts(10**5)}
     lines = str(cost_of(value)).splitlines()
     assert lines[0].split() == ["time", "share", "pickled", "copied", "directly", "path", "type"]
     assert lines[1].split()[-3:] == ["obj", "dict", "(2)"]
@@ -301,7 +294,7 @@ def test_it_can_be_read() -> None:
     assert lines[2].index("['a']") - lines[1].index("obj") == 2
     assert lines[2].endswith("['a']  ndarray float64 (1000000,)")
     cost = cost_of({"<b>": [1] * 5000})
-    page = html(cost)
+    page = samples.html(cost)
     assert "[&#x27;&lt;b&gt;&#x27;]" in page
     assert page.count("<tr ") == 1 + len(list(all_of(cost)))
-    assert "<li>a &lt; b</li>" in html(replace(cost, advice=("a < b",)))
+    assert "<li>a &lt; b</li>" in samples.html(replace(cost, advice=("a < b",)))

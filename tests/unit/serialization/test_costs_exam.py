@@ -31,10 +31,10 @@ def column(values: list[Any]) -> Any:
 
 
 SIZED: dict[str, Callable[[], Any]] = {
-    "one large": lambda: [*map(np.zeros, [3] * 4000), np.zeros(10**6), np.zeros(3)],
-    "lists in a dict": lambda: {f"k{i}": [j / 7 for j in range(5000)] for i in range(20)},
-    "object column": lambda: column(texts(50_000)),
-    "texts of all lengths": lambda: ["x" * (i * 7919 % 400) + str(i) for i in range(25_000)],
+    "one large": lambda: [*map(np.zeros, [3] * 1500), np.zeros(10**6), np.zeros(3)],
+    "lists in a dict": lambda: {f"k{i}": [j / 7 for j in range(2500)] for i in range(20)},
+    "object column": lambda: column(texts(20_000)),
+    "texts of all lengths": lambda: ["x" * (i * 7919 % 400) + str(i) for i in range(10_000)],
 }
 
 
@@ -80,7 +80,7 @@ def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
     no_part_costs_more_than_what_it_is_in(cost)
     no_part_costs_more_than_what_it_is_in(whole)
     if name == "one large":
-        assert "obj[4000]" in {part.path for part in walked(cost)}
+        assert "obj[1500]" in {part.path for part in walked(cost)}
 
 
 def test_a_sample_stands_for_all_and_what_is_large_for_itself() -> None:
@@ -144,9 +144,7 @@ class Endless:
         return list, (), None, self.items()
 
 
-@pytest.mark.parametrize(
-    "around", [lambda it: it, lambda it: [it, 1], lambda it: {"a": Holder(x=it)}]
-)
+@pytest.mark.parametrize("around", [lambda it: it, lambda it: [it], lambda it: {1: Holder(x=it)}])
 def test_the_first_answer_is_soon_there_whatever_the_object(around: Any) -> None:
     """Soon by its own clock; and in between two looks it does little."""
     value, clock = Endless(), Looks(2**-8)

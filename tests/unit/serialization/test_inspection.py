@@ -293,8 +293,6 @@ for depth in (200, 1500, 20_000):
     assert (done.stdout, done.returncode) == (3 * "1\n", 0), done.stderr
 
 
-# -- nothing stays: no object until the next collection, no setting --------------------------------
-
 WAYS: dict[str, Callable[[Any], Any]] = {
     "inspect": lambda value: inspect(value, {}),
     "explain": lambda value: explain(value, {}),

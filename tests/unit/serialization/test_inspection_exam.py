@@ -41,8 +41,6 @@ from workbench.serialization.inspection import MOST_LISTED, MOST_SHOWN, inspect
 from workbench.serialization.registry import Custom
 from workbench.serialization.roundtrip import MOST_BYTES
 
-# -- what belongs to one process ------------------------------------------------------------------
-
 
 def generator() -> Iterator[int]:
     yield 1
@@ -135,9 +133,7 @@ def test_what_belongs_to_one_process_is_one_line(number: int, kind: str) -> None
     assert str(found).count("\n") == 2
 
 
-def test_an_installed_class_that_keeps_such_things_for_itself_is_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_installed_class_that_keeps_some_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = types.ModuleType("installed_somewhere")
     installed.__file__ = f"{np.__file__.rpartition('numpy')[0]}installed_somewhere.py"
     source = """
@@ -173,9 +169,6 @@ def test_what_is_alike_is_one_line_and_what_is_too_much_is_counted() -> None:
     assert "And one more is like it, up to obj[1]." in str(inspect([LOCK, LOCK], {}, "obj"))
 
 
-# -- what a failing put or get says ---------------------------------------------------------------
-
-
 def failing(value: Any) -> SerializationError:
     with pytest.raises(SerializationError) as caught:
         codec.serialize(value, {}, parts=lambda: {"obj": value})
@@ -208,9 +201,6 @@ def test_a_long_path_is_cut_in_the_middle() -> None:
     assert len(path) <= rebuilding.LONGEST_PATH + 3
     assert path.startswith("object['key 399']['key 398']")
     assert path.endswith("['key 1']['key 0']")
-
-
-# -- the path can be pasted -----------------------------------------------------------------------
 
 
 class Color(enum.Enum):
@@ -321,9 +311,6 @@ def test_the_path_is_what_one_would_write(name: str, notebook: dict[str, Any]) -
     obj = PASTED[name]
     (failure,) = inspect(obj, {}, "obj").failures
     assert eval(failure.path, {**notebook, "obj": obj}) is LOCK
-
-
-# -- pickled, but not built again -----------------------------------------------------------------
 
 
 class NeedsTwoError(Exception):

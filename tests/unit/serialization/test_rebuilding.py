@@ -154,9 +154,7 @@ IMPORTED: list[tuple[Callable[[Any], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "path"), IMPORTED)
-def test_what_cannot_be_imported(
-    make: Callable[[Any], Any], path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_import(make: Callable[[Any], Any], path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither if there is no such module, nor if that hasn't the name."""
     module = types.ModuleType("elsewhere")
     exec(ELSEWHERE, module.__dict__)

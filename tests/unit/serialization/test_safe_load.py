@@ -173,9 +173,7 @@ DANGEROUS = [
 
 
 @pytest.mark.parametrize(("module", "name", "arguments"), DANGEROUS)
-def test_what_does_more_than_make_data_is_not_called(
-    module: str, name: str, arguments: tuple[Any, ...]
-) -> None:
+def test_only_makers_of_data_are_called(module: str, name: str, arguments: tuple[Any, ...]) -> None:
     words = b"".join(b"\x8c" + bytes([len(word)]) + word.encode() for word in (module, name))
     call = b"\x80\x04" + words + b"\x93" + pickle.dumps(arguments, 2)[2:-1] + b"R."
     made = codec.peek(b"P" + call, None)

@@ -80,9 +80,7 @@ def test_new_entries_of_the_path_keep_their_place(theirs: str, becomes: str) -> 
     assert sys.path == becomes.split()
 
 
-def test_libraries_have_what_the_notebook_has_set(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_libraries_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """And the cell's own settings come back, merged with those made meanwhile."""
     monkeypatch.setattr(logging.root, "handlers", [])
     sent = SentSettings()

@@ -36,9 +36,7 @@ STEPS = st.lists(st.tuples(st.lists(THINGS, max_size=5), st.lists(st.integers(1,
 
 
 @given(steps=STEPS)
-def test_rows_and_sums_together_are_all_there_is(
-    steps: list[tuple[list[Thing], list[int]]],
-) -> None:
+def test_rows_and_sums_are_all_there_is(steps: list[tuple[list[Thing], list[int]]]) -> None:
     mirror = Mirror(most=4)
     truth: dict[int, ObjectRecord] = {}
     known: dict[int, ObjectRecord] = {}  # to somebody who follows `changed`

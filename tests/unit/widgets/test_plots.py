@@ -8,12 +8,8 @@ from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 import workbench
 from tests.unit.widgets import snapshots
@@ -37,34 +33,44 @@ every_plot = pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name
 def _no_screen() -> Iterator[None]:
     from matplotlib import pyplot
 
-    with mpl.rc_context():
+    with pyplot.rc_context():
         pyplot.switch_backend("agg")
         yield
         pyplot.close("all")
 
 
 def _axes(width: float = 8, height: float = 6) -> Any:
+    from matplotlib.figure import Figure
+
     return Figure((width, height)).add_subplot()
 
 
+def _all_texts(ax: Any) -> list[Any]:
+    return [artist for artist in ax.findobj() if hasattr(artist, "get_text") and artist.get_text()]
+
+
 def _texts(ax: Any) -> list[str]:
-    return [text.get_text() for text in ax.findobj(Text) if text.get_text()]
+    return [text.get_text() for text in _all_texts(ax)]
 
 
 def _boxes(ax: Any) -> list[tuple[float, float, str]]:
     """(start, length, colour) of all boxes, in the order in which they were drawn."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_hex
+
     found = []
     for collection in ax.findobj(PolyCollection):
         colors = collection.get_facecolor()
         for path, color in zip(collection.get_paths(), colors, strict=True):
             x = path.vertices[:, 0]
-            found.append((x.min(), x.max() - x.min(), mpl.colors.to_hex(color)))
+            found.append((x.min(), x.max() - x.min(), to_hex(color)))
     return found
 
 
 @every_plot
 def test_a_plot_goes_where_it_is_told_and_touches_nothing_else(plot: Callable[..., Any]) -> None:
     from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     figure = Figure((12, 5))
     left, right = figure.subplots(1, 2)
@@ -80,14 +86,12 @@ def test_a_plot_goes_where_it_is_told_and_touches_nothing_else(plot: Callable[..
 
 @every_plot
 @pytest.mark.parametrize("make", [snapshots.empty, snapshots.elsewhere, snapshots.hostile])
-def test_whatever_there_is_can_be_drawn(
-    plot: Callable[..., Any], make: Callable[[], Snapshot]
-) -> None:
+def test_all_there_is_can_be_drawn(plot: Callable[..., Any], make: Callable[[], Snapshot]) -> None:
     """Warnings are errors: also that of a font that lacks a letter."""
     ax = plot(make(), _axes())
     ax.figure.canvas.draw()
     assert _texts(ax)
-    names = [text for text in ax.findobj(Text) if "$" in text.get_text()]
+    names = [text for text in _all_texts(ax) if "$" in text.get_text()]
     assert not [text for text in names if text.get_parse_math()]
 
 
@@ -184,7 +188,7 @@ def test_costs_stand_beside_each_other() -> None:
     assert copied == pytest.approx(0.020, rel=0.01)
     texts = _texts(ax)
     assert "ndarray float64 (10000000,) · 80 MB · copied at 4 GB/s" in texts
-    advice = next(t for t in ax.findobj(Text) if t.get_text().startswith("serialized"))
+    advice = next(t for t in _all_texts(ax) if t.get_text().startswith("serialized"))
     assert advice.get_text() == "serialized 3 ×: put it once · 10.7 ms"
     assert advice.get_color() == BAD
     starts = [start for start, length, color in _boxes(ax) if color == HUES[0]]
@@ -211,7 +215,7 @@ def test_the_timeline_is_stairs_with_marks() -> None:
 def test_no_text_lies_over_another(plot: Callable[..., Any]) -> None:
     ax = plot(snapshots.crowd(10))
     ax.figure.canvas.draw()
-    texts = [text for text in ax.findobj(Text) if text.get_text() and text.get_visible()]
+    texts = [text for text in _all_texts(ax) if text.get_visible()]
     for one, other in combinations([text.get_window_extent() for text in texts], 2):
         shared = min(one.x1, other.x1) - max(one.x0, other.x0)
         high = min(one.y1, other.y1) - max(one.y0, other.y0)

@@ -93,9 +93,7 @@ def _parsed(page: str) -> _Page:
     return parser
 
 
-def test_text_fits_a_terminal_and_whatever_people_name_things_is_text_in_html(
-    moment: Snapshot,
-) -> None:
+def test_text_fits_a_terminal_and_names_are_text_in_html(moment: Snapshot) -> None:
     still = Still(PARTS, moment)
     assert max(map(len, str(still).splitlines())) <= COLUMNS
     parsed = _parsed(still.html())
