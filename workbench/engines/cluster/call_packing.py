@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.function_cache import Export
-from workbench.engine.base import Exported
-from workbench.engines.cluster.backend import MOST_CODE, Native, StoredValue
+from workbench.engine.base import Call, Exported
+from workbench.engines.cluster.backend import MOST_CODE, Head, Launch, StoredValue
 from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.store import ClusterStore
 from workbench.ref import ObjectRef
@@ -31,38 +33,25 @@ class Sent:
     is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
 
 
-class PackedCall(NamedTuple):
-    """``function``, ``code``, ``args``, ``deps`` and ``inside`` are `Head`'s; the others are the
-    natives of the last two."""
-
-    function: int
-    code: bytes
-    args: bytes
-    deps: tuple[int, ...]
-    inside: tuple[int, ...]
-    dep_natives: tuple[Native, ...]
-    natives: tuple[Native, ...]
-
-
 class CallPacking(ClusterStore):
     """See the module. Any thread may call."""
 
-    def packed_call(
+    def launch(
         self,
+        head: Head,
         sent: Sent | None,
-        args: Any,
-        kwargs: Any,
+        call: Call[Any],
         parameters: Callable[[], Sequence[str]],
         keep: bool,
-    ) -> PackedCall:
-        """A call; of a method (no ``sent``) without its function. ``keep``: it outlives this
-        process."""
+    ) -> Launch:
+        """A call with its function and arguments; of a method (no ``sent``) without its function.
+        ``keep``: what it takes along outlives this process."""
         stored = StoredValue(b"")
         refs: list[ObjectRef] = []
-        if args or kwargs:
-            packed, refs = pack_arguments(args, kwargs, self.stored_as)
+        if call.args or call.kwargs:
+            packed, refs = pack_arguments(call.args, call.kwargs, self.stored_as)
             stored = self.packer.pack(
-                packed, lambda: argument_names(args, kwargs, parameters()), "arguments"
+                packed, lambda: argument_names(call.args, call.kwargs, parameters()), "arguments"
             )
         header, inside, natives = stored.header, stored.inside, stored.natives
         if sent is not None and sent.ref is not None:
@@ -79,7 +68,11 @@ class CallPacking(ClusterStore):
             header, deps = SLOTTED, (self.next_id(), *deps)
             dep_natives = native, *dep_natives
         id, code = (0, b"") if sent is None else (sent.id, sent.code)
-        return PackedCall(id, code, header, deps, inside, dep_natives, natives)
+        head = replace(head, function=id, code=code, args=header, deps=deps, inside=inside)
+        options = call.options
+        return Launch(
+            head, dep_natives, natives, cpus=options.num_cpus, memory=options.memory, keep=keep
+        )
 
     def sent(self, function: Exported) -> Sent:
         """The function as it was sent; sent again if what it refers to is no longer the same."""

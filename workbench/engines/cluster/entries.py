@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -62,28 +62,6 @@ def of_object(native: Native) -> Native:
     return native[1] if type(native) is tuple else native
 
 
-class HeldEntry(weakref.ref[ObjectRef]):
-    """An entry as long as its handle lives; then ``dropped`` is told, by one step without a lock,
-    for a finalizer may come anywhere."""
-
-    __slots__ = ("entry", "id")
-
-    entry: KnownObject | None
-    id: int
-
-    def __new__(cls, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> HeldEntry:
-        def drop(dead: Any) -> None:
-            dead.entry = None
-            dropped.append(dead)
-
-        held = super().__new__(cls, ref, drop)
-        held.entry, held.id = entry, entry.id
-        return held
-
-    def __init__(self, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> None:
-        super().__init__(ref)  # type: ignore[call-arg]
-
-
 class ShownArray(weakref.ref[Any]):
     """An array that shows all of an object's bytes: as long as it lives, so does that handle."""
 
@@ -104,8 +82,9 @@ class Entries:
     def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
         self._engine = engine
         self._watch = watch
-        self._held: dict[int, HeldEntry] = {}
-        self._dropped: deque[HeldEntry] = deque()
+        # An entry lives as long as its handle.
+        self._handles: WeakValueDictionary[int, ObjectRef] = WeakValueDictionary()
+        self._entries: WeakKeyDictionary[ObjectRef, KnownObject] = WeakKeyDictionary()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.end_reason: str | None = None
@@ -114,29 +93,21 @@ class Entries:
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
         with self.lock:
-            self._forget_dropped()
-            known, entry = self.find(id), self.get(id)
-            if known is not None and entry is not None:
-                if entry.native is None:
-                    entry.native = native
-                return known, entry
-            ref, entry = ObjectRef(id, self._engine), KnownObject(id, native, state)
-            self._held[id] = HeldEntry(ref, entry, self._dropped)
+            ref = self.find(id)
+            if ref is None:
+                ref = self._handles[id] = ObjectRef(id, self._engine)
+                self._entries[ref] = KnownObject(id, native, state)
+            entry = self._entries[ref]
+            if entry.native is None:
+                entry.native = native
             return ref, entry
 
-    def _forget_dropped(self) -> None:
-        while self._dropped:
-            dead = self._dropped.popleft()
-            if self._held.get(dead.id) is dead:
-                del self._held[dead.id]
-
     def find(self, id: int) -> ObjectRef | None:
-        held = self._held.get(id)
-        return None if held is None else held()
+        return self._handles.get(id)
 
     def get(self, id: int) -> KnownObject | None:
-        held = self._held.get(id)
-        return None if held is None else held.entry
+        ref = self.find(id)
+        return None if ref is None else self._entries.get(ref)
 
     def shown_by(self, thing: Any) -> ObjectRef | None:
         """The object whose bytes an array or memoryview shows. Only what was read as an array is
@@ -157,8 +128,8 @@ class Entries:
         return entry
 
     def all(self) -> list[KnownObject]:
-        held = [each.entry for each in list(self._held.values())]
-        return [entry for entry in held if entry is not None]
+        with self.lock:
+            return list(self._entries.values())
 
     def awaited(self, ids: Iterable[int]) -> list[Native]:
         """What the system knows those of these objects by that aren't over."""

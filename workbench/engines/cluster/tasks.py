@@ -21,13 +21,12 @@ from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     Backend,
     Head,
-    Launch,
     Message,
     Native,
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.call_packing import CallPacking, PackedCall, Sent
+from workbench.engines.cluster.call_packing import CallPacking, Sent
 from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
 from workbench.errors import (
@@ -92,31 +91,27 @@ class ClusterTasks(CallPacking):
         actor: ObjectRef | None = None,
         method: str = "",
     ) -> Submitted:
-        args, kwargs, options, _ = call
+        options = call.options
         given = options.num_returns
         if given == STREAMING:
             raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
         ids = consecutive_ids(self.next_id, max(returns, 1))
-        task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self.packed_call(sent, args, kwargs, parameters, keep)
-        retries = options.max_retries
         head = self._head(
-            packed,
-            task,
+            ids[0],
             options.name or name,
             returns=returns,
+            actor=0 if actor is None else actor.id,
             method=method,
-            job=job,
-            actor=actor.id if actor is not None else 0,
             spec=self._spec(options),
-            retries=retries,
+            job=self._job_of(options, ids[0]),
+            retries=options.max_retries,
         )
-        native = None if actor is None else self.native(actor)[0]
-        launch = Launch(
-            head, packed.dep_natives, packed.natives, native, options.num_cpus, options.memory, keep
-        )
+        launch = self.launch(head, sent, call, parameters, keep)
+        if actor is not None:
+            launch = launch._replace(actor=self.native(actor)[0])
+        head, task = launch.head, ids[0]
         if not returns:
             ids = []
         refs = self._expect(head, ids)
@@ -137,18 +132,14 @@ class ClusterTasks(CallPacking):
         self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
-    def _head(self, packed: PackedCall, task: int, name: str, **more: Any) -> Head:
-        audience, origin = self.place()
-        return Head(
-            task,
-            name,
-            self.backend.session,
-            audience,
-            origin,
-            *packed[:5],
-            parent=self._task,
-            **more,
-        )
+    def _head(self, task: int, name: str, **more: Any) -> Head:
+        parent = 0 if self._task is None else self._task.task
+        return Head(task, name, self.session, *self.place(), parent=parent, **more)
+
+    @property
+    def _task(self) -> Head | None:
+        """The task that submits something now; None in a driver."""
+        return None if self.hosting is None else self.hosting.work.current
 
     def _expect(self, head: Head, ids: list[int]) -> list[ObjectRef]:
         refs = []
@@ -166,17 +157,11 @@ class ClusterTasks(CallPacking):
             if entry is not None:
                 entry.native = native
 
-    @property
-    def _task(self) -> int:
-        run = None if self.hosting is None else self.hosting.work.current
-        return 0 if run is None else run.task
-
     def _job_of(self, options: TaskOptions, task: int) -> int:
         """The job that it belongs to: its own, or that of the task that submits it."""
         if isinstance(options, CellOptions) and options.job:
             return options.group or task
-        run = None if self.hosting is None else self.hosting.work.current
-        return 0 if run is None else run.job
+        return 0 if self._task is None else self._task.job
 
     def _spec(self, options: TaskOptions) -> TaskSpec | None:
         namespace = self.namespace
@@ -326,12 +311,10 @@ class ClusterTasks(CallPacking):
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
         sent = self.sent(blueprint)
-        packed = self.packed_call(sent, call.args, call.kwargs, lambda: call.parameters, False)
         id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
         head = self._head(
-            packed,
             id,
             blueprint.name,
             returns=0,
@@ -340,20 +323,13 @@ class ClusterTasks(CallPacking):
             spec=spec,
             called=options.name,
         )
-        launch = Launch(
-            head,
-            packed.dep_natives,
-            packed.natives,
-            None,
-            options.num_cpus,
-            options.memory,
-            options.lifetime == DETACHED,
-            options.max_restarts,
+        launch = self.launch(head, sent, call, lambda: call.parameters, False)._replace(
+            keep=options.lifetime == DETACHED, restarts=options.max_restarts
         )
         what = f"actor {blueprint.name}"
         told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:
-            described = self.backend.put(told, options.lifetime == DETACHED)
+            described = self.backend.put(told, launch.keep)
             actor, done = self.backend.create(launch, described)
         except ValueError:
             other = self.find(ACTOR_PREFIX + options.name) if options.name else None
@@ -362,8 +338,8 @@ class ClusterTasks(CallPacking):
             return other, other
         ref, entry = self.entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        self.unfinished[id] = head
-        self.backend.on_done(done, partial(self._done, head))
+        self.unfinished[id] = launch.head
+        self.backend.on_done(done, partial(self._done, launch.head))
         return ref, None
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
