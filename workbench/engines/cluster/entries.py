@@ -18,7 +18,6 @@ import numpy as np
 
 from workbench.core.events import About
 from workbench.engine.base import engine_of
-from workbench.engine.following import Arrivals
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend, Native
 from workbench.errors import ForeignRefError, SessionError, WorkbenchError
@@ -218,28 +217,6 @@ class Entries:
             for listener in listeners:
                 with suppress(Exception):
                     listener(id)
-
-
-class ArrivalQueue(Arrivals):
-    """Refs of entries as they are over. ``wait(done, timeout, refs)`` waits for one."""
-
-    def __init__(
-        self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]
-    ) -> None:
-        super().__init__(lambda refs: [entries.of(ref) for ref in refs])
-        self._entries = entries
-        self._wait_for = wait
-
-    def _announce(self, new: Sequence[ObjectRef]) -> None:
-        self._entries.announce(new, self.arrived)
-
-    def arrived(self, id: int) -> None:
-        super().arrived(id)
-        with self._entries.lock:
-            self._entries.changed.notify_all()
-
-    def _wait(self, timeout: float | None) -> None:
-        self._wait_for(lambda: bool(self._ready), timeout, lambda: list(self._pending.values()))
 
 
 class NativeLending:

@@ -114,22 +114,21 @@ class Hosting:
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
     ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         """Run one task in this thread, and say how it ended: its end, and a value per result."""
-        found: list[tuple[TaskEnd, tuple[StoredValue, ...]]] = []
 
-        def run_it(head: Head) -> None:
-            found.append(self._run(head, deps, inside))
+        def run_it(head: Head) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+            return self._run(head, deps, inside)
 
-        if head.method or self._state is None:
-            if self._state is not None:
-                self._state.close()
-                self._state = None
-            run_it(head)
-        else:
-            plain = head.spec is None
-            self._state.run(run_it, head, (head.function, head.origin) if plain else None)
-        return found[0]
+        if self._state is not None and head.method:  # an actor's process isn't shared
+            self._state.close()
+            self._state = None
+        if self._state is None:
+            return run_it(head)
+        plain = head.spec is None
+        return self._state.run(run_it, head, (head.function, head.origin) if plain else None)
 
-    def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Any:
+    def _run(
+        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
+    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         interrupts, task = self.interrupts, head.task
         with self._running(head) as keep:
             tries = itertools.count()

@@ -21,6 +21,7 @@ from workbench.client.requests import digits_of, id_like
 from workbench.core.events import About
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
+from workbench.engine.following import Arrivals
 from workbench.engine.lending_future import Lending, new_future
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
@@ -29,28 +30,25 @@ from workbench.engines.cluster.entries import (
     PENDING,
     READY,
     UNKNOWN,
-    ArrivalQueue,
     KnownObject,
     NativeLending,
     ShownArray,
     of_object,
 )
 from workbench.engines.cluster.kept_names import KeptObject
-from workbench.engines.cluster.parcels import contents, inlined
+from workbench.engines.cluster.parcels import contents, read_only
 from workbench.engines.cluster.process import ClusterProcess, why_gone
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
-    ActorDiedError,
     GetTimeoutError,
     ObjectFreedError,
     TaskTimeoutError,
     WorkbenchError,
-    WorkerCrashedError,
 )
 from workbench.expressions import describe
 from workbench.memory.views import address
 from workbench.ref import ObjectRef
-from workbench.serialization import codec
+from workbench.serialization import codec, safe_load
 from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.serialization.registry import Custom, Function
 
@@ -151,10 +149,7 @@ class ClusterStore(ClusterProcess):
         for entry in entries:
             if entry.error is not None or entry.native is None:
                 raise why_gone(entry)
-        try:
-            return self.backend.get([of_object(entry.native) for entry in entries], timeout)
-        except (ActorDiedError, WorkerCrashedError) as error:
-            raise _of_whom(error, entries) from None
+        return self.backend.get([of_object(entry.native) for entry in entries], timeout)
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
         keep = self.learn(stored.inside, stored.natives)
@@ -205,10 +200,7 @@ class ClusterStore(ClusterProcess):
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
-        def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:
-            return self.wait_until(done, timeout, left, 1)
-
-        found = ArrivalQueue(self.entries, wait)
+        found = ArrivalQueue(self)
         found.add(refs)
         return found
 
@@ -235,32 +227,24 @@ class ClusterStore(ClusterProcess):
         return {FREED: FAILED}.get(entry.state, entry.state)
 
     def peek(self, ref: ObjectRef) -> Any:
-        entry = self.entries.of(ref)
-        if entry.state != READY:
-            raise LookupError("it isn't here")
-        stored = self._glanced(entry)
-        if stored.failed:
-            raise LookupError("it failed")
-        small = inlined(stored) if sum(map(len, stored.buffers)) <= codec.MOST_PEEKED else stored
-        if small.buffers:
-            extent = np.frombuffer(small.buffers[0], np.uint8)
-            if small.header[:1] != b"F":
-                raise LookupError("it is large")
-            return codec.peek(small.header, extent)
-        return codec.peek(small.header, None)
+        stored = self._glanced(ref)
+        if len(contents(stored).stream) > codec.MOST_PEEKED:
+            raise LookupError("it is large")
+        if not stored.buffers:
+            return codec.peek(stored.header, None)
+        return codec.from_parts(stored.header, read_only(stored.buffers), load=safe_load.load)
 
-    def _glanced(self, entry: KnownObject) -> StoredValue:
+    def _glanced(self, ref: ObjectRef) -> StoredValue:
+        entry = self.entries.of(ref)
         try:
-            return self._fetched([entry], 0.5)[0]
+            if entry.state in (READY, UNKNOWN):
+                return self._fetched([entry], 0.5)[0]
         except (TimeoutError, WorkbenchError) as error:
             raise LookupError("it isn't here") from error
+        raise LookupError("it isn't here")
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
-        entry = self.entries.of(ref)
-        if entry.state not in (READY, UNKNOWN):
-            raise LookupError("it isn't here")
-        found = contents(self._glanced(entry))
-        return check.run(value, found, self.packer.reducers([]), spent)
+        return check.run(value, contents(self._glanced(ref)), self.packer.reducers([]), spent)
 
     @property
     def lending(self) -> Lending | None:
@@ -382,10 +366,21 @@ class ClusterStore(ClusterProcess):
         return None if id is None else refs[id]
 
 
-def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:
-    """Why a value is lost, with the one task that made it, if that is known."""
-    names = {entry.name for entry in entries}
-    name = names.pop() if len(names) == 1 else ""
-    if not name or f"`{name}`" in str(error):
-        return error
-    return type(error)(f"{error} It ran `{name}`.")
+class ArrivalQueue(Arrivals):
+    """Refs of a store's objects as these are over."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        super().__init__(lambda refs: [store.entries.of(ref) for ref in refs])
+        self._store = store
+
+    def _announce(self, new: Sequence[ObjectRef]) -> None:
+        self._store.entries.announce(new, self.arrived)
+
+    def arrived(self, id: int) -> None:
+        super().arrived(id)
+        with self._store.entries.lock:
+            self._store.entries.changed.notify_all()
+
+    def _wait(self, timeout: float | None) -> None:
+        pending = self._pending.values
+        self._store.wait_until(lambda: bool(self._ready), timeout, lambda: list(pending()), 1)

@@ -6,7 +6,6 @@ behind all that it showed and with its results if they are small: nobody asks fo
 from __future__ import annotations
 
 import pickle
-import queue
 import threading
 import time
 import weakref
@@ -16,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from workbench.engines.cluster.work_thread import WorkThread
 from workbench.engines.dask.keys import ANSWERS, DaskRef, TaskFailed, TaskValues
 from workbench.errors import ObjectLostError, SessionError, WorkbenchError, WorkerCrashedError
 
@@ -90,7 +90,7 @@ class SchedulerLink:
         self._lock = threading.Lock()
         self._client: Any = None
         self._holds: weakref.WeakSet[KeyHold] = weakref.WeakSet()
-        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._news = WorkThread("workbench-dask")
 
     @property
     def client(self) -> Any:
@@ -98,7 +98,6 @@ class SchedulerLink:
             if self._client is None:
                 self._client = self._connect()
                 self._client.subscribe_topic(ANSWERS, self._came)
-                threading.Thread(target=self._hear, name="workbench-dask", daemon=True).start()
             return self._client
 
     def hold(self, key: str, future: Any) -> KeyHold:
@@ -137,12 +136,11 @@ class SchedulerLink:
         kind, *rest = event[1]
         if kind == "end":
             self._heard("found", *rest)
-        self._events.put(event[1])
+        self._news.do(partial(self._hear, *event[1]))
 
-    def _hear(self) -> None:
-        while (message := self._events.get()) is not None:
-            with suppress(Exception):  # of who is told: others are told all the same
-                self._heard(*message)
+    def _hear(self, *message: Any) -> None:
+        with suppress(Exception):  # of who is told: others are told all the same
+            self._heard(*message)
 
     @property
     def why(self) -> str | None:
@@ -165,6 +163,6 @@ class SchedulerLink:
             with suppress(Exception):
                 self.ask("leaves", goodbye)
         self.end("This process has left the session.")
-        self._events.put(None)
+        self._news.close()
         if close:
             self._client.close()
