@@ -17,7 +17,7 @@ from workbench.engines.cluster.backend import Backend, StoredValue
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.store import ClusterStore
-from workbench.errors import SessionError
+from workbench.errors import GetTimeoutError, ObjectLostError, SessionError
 from workbench.ref import ObjectRef
 
 
@@ -28,6 +28,9 @@ class System:
     session = "session~1"
     blocks = False
     end_reason = None
+
+    def on_ready(self, native: Any, callback: Any) -> None:
+        """Who asks for what is pending is told by `settle`."""
 
     def __init__(self) -> None:
         self.may_read = threading.Event()
@@ -89,14 +92,28 @@ def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
 
 def test_who_waits_for_many_hears_of_a_failure_at_once(world: World) -> None:
     refs = [world.object(id, id) for id in range(3)]
-    done = world.entries.until_known([world.entries.of(ref) for ref in refs])
     world.entries.settle(0, READY)
-    assert not done()
-    world.entries.settle(2, FAILED)
-    assert done()
-    done = world.entries.until_known([world.entries.of(ref) for ref in refs[:2]])
-    world.entries.settle(1, READY)
-    assert done()
+    with pytest.raises(GetTimeoutError, match="2 of 3"):
+        world.store.get(refs, 0.0, False)
+    lost = threading.Timer(0.01, world.entries.settle, [2, FAILED, None, ObjectLostError("gone")])
+    lost.start()
+    with pytest.raises(ObjectLostError, match="gone"):
+        world.store.get(refs, TIMEOUT, False)
+    assert world.store.wait(refs, 2, TIMEOUT) == ([refs[0], refs[2]], [refs[1]])
+    assert world.store.wait(refs, 3, 0.0)[1] == [refs[1]]
+
+
+def test_an_object_is_known_as_long_as_its_handle_lives(world: World) -> None:
+    world.system.may_read.set()
+    ref: ObjectRef | None = world.object(7, "one")
+    assert ref is not None
+    arrivals, future = world.store.arrivals([ref]), world.store.future(ref)
+    assert arrivals.next(0.0) is None
+    world.entries.settle(7, READY)
+    assert (arrivals.next(TIMEOUT), future.result(TIMEOUT)) == (ref, "one")
+    world.store.opening.finish()
+    ref = None
+    assert world.entries.get(7) is None
 
 
 def test_each_question_is_answered_by_what_takes_all_that_it_says() -> None:

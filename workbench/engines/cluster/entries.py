@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
@@ -24,36 +25,44 @@ from workbench.errors import ForeignRefError, SessionError, WorkbenchError
 from workbench.memory.views import bases
 from workbench.ref import ObjectRef
 
-Listener = Callable[[int], None]
-
 PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
 
 
-@dataclass(slots=True, eq=False)
-class KnownObject:
-    """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
-    none; ``task`` made it, or will, named ``name``; ``inside`` are the objects that it refers to,
-    as far as that is known."""
+class KnownObject(futures.Future[None]):
+    """One object: done once it is there, or never will be; and when the session ends.
 
-    id: int
-    native: Native
-    state: str
-    error: WorkbenchError | None = None
-    about: About | None = None
-    inside: tuple[int, ...] = ()
-    task: int = 0
-    name: str = ""
-    job: int = 0
-    actor: str = ""
-    created: float = field(default_factory=time.monotonic)
-    listeners: list[Listener] = field(default_factory=list)
-    is_watched: bool = False
-    shown: list[ShownArray] = field(default_factory=list)  # base of all arrays that show it
+    ``native`` is the system's; None while it isn't known. ``error``: why there is none; ``task``
+    made it, or will, named ``name``; ``inside`` are the objects that it refers to, as far as that
+    is known.
+    """
+
+    def __init__(self, id: int, native: Native, state: str) -> None:
+        super().__init__()
+        self.id, self.native, self.state = id, native, state
+        self.error: WorkbenchError | None = None
+        self.about: About | None = None
+        self.inside: tuple[int, ...] = ()
+        self.task = self.job = 0
+        self.name = self.actor = ""
+        self.created = time.monotonic()
+        self.is_watched = False
+        self.shown: list[ShownArray] = []  # base of all arrays that show it
+        if self.is_over:
+            self.tell()
 
     @property
     def is_over(self) -> bool:
         """True if it is there, or never will be."""
         return self.state in (READY, FAILED, FREED)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state in (FAILED, FREED)
+
+    def tell(self) -> None:
+        """Tell who waits for it."""
+        with suppress(futures.InvalidStateError):  # they were told
+            self.set_result(None)
 
 
 def of_object(native: Native) -> Native:
@@ -85,9 +94,7 @@ class Entries:
         self._handles: WeakValueDictionary[int, ObjectRef] = WeakValueDictionary()
         self._entries: WeakKeyDictionary[ObjectRef, KnownObject] = WeakKeyDictionary()
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
         self.end_reason: str | None = None
-        self._failures = 0  # objects that settled so, or were freed
 
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
@@ -97,6 +104,8 @@ class Entries:
                 ref = self._handles[id] = ObjectRef(id, self._engine)
                 self._entries[ref] = KnownObject(id, native, state)
             entry = self._entries[ref]
+            if self.end_reason is not None:
+                entry.tell()
             if entry.native is None:
                 entry.native = native
             return ref, entry
@@ -149,24 +158,14 @@ class Entries:
                 return
             entry.state, entry.error = state, error
             entry.about = about or entry.about
-            self._failures += state in (FAILED, FREED)
-            listeners, entry.listeners = entry.listeners, []
-            self.changed.notify_all()
-        for listener in listeners:
-            listener(id)
+        entry.tell()
 
-    def announce(self, refs: Iterable[ObjectRef], listener: Listener) -> None:
+    def announce(self, refs: Iterable[ObjectRef], listener: Callable[[int], None]) -> None:
         """Have it called with each once it is over: now, or then."""
-        for ref in refs:
-            entry = self.of(ref)
-            with self.lock:
-                is_over = entry.is_over or self.end_reason is not None
-                if not is_over:
-                    entry.listeners.append(listener)
-            if is_over:
-                listener(entry.id)
-            else:
-                self.watch(entry)
+        for entry in map(self.of, refs):
+            once = [listener]  # it may keep the handle: not for longer than that
+            entry.add_done_callback(lambda over, once=once: once.pop()(over.id))  # type: ignore[misc]
+            self.watch(entry)
 
     def watch(self, entry: KnownObject) -> None:
         """Have it settled when the system says so."""
@@ -176,47 +175,30 @@ class Entries:
             entry.is_watched = True
         self._watch(entry)
 
-    def until_known(self, entries: Sequence[KnownObject]) -> Callable[[], bool]:
-        """A look whether none of them is pending, or one has failed. However often it looks, each
-        entry is looked at a few times: ten thousand may settle one by one."""
-        first, failures = 0, -1
-
-        def done() -> bool:
-            nonlocal first, failures
-            if failures != self._failures:
-                failures = self._failures
-                if any(entry.state in (FAILED, FREED) for entry in entries):
+    def wait(
+        self,
+        entries: Sequence[KnownObject],
+        enough: int,
+        timeout: float | None,
+        or_failed: bool = False,
+    ) -> bool:
+        """Wait until so many are over, or one has failed; False if time is up first. SessionError
+        if the session ends."""
+        times = Counter(entries)
+        with suppress(TimeoutError):
+            for entry in cast(Iterator[KnownObject], futures.as_completed(times, timeout)):
+                if not entry.is_over:
+                    raise SessionError(self.end_reason or "")
+                enough -= times[entry]
+                if enough <= 0 or (or_failed and entry.has_failed):
                     return True
-            while first < len(entries) and entries[first].state != PENDING:
-                first += 1
-            return first == len(entries)
-
-        return done
-
-    def wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
-        """Until that is so: looked at whenever something has settled. SessionError at the end."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self.lock:
-            while True:
-                if done():
-                    return True
-                if self.end_reason is not None:
-                    raise SessionError(self.end_reason)
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self.changed.wait(left)
+        return False
 
     def end(self, reason: str) -> None:
         """Nothing pending will ever come."""
-        with self.lock:
-            self.end_reason = reason
-            waiting = [(e.id, e.listeners) for e in self.all()]
-            self.changed.notify_all()
-        for id, listeners in waiting:
-            for listener in listeners:
-                with suppress(Exception):
-                    listener(id)
+        self.end_reason = reason
+        for entry in self.all():
+            entry.tell()
 
 
 class NativeLending:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -22,7 +22,7 @@ from workbench.core.events import About
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.following import Arrivals
-from workbench.engine.lending_future import Lending, new_future
+from workbench.engine.lending_future import Lending, new_future, waiting
 from workbench.engines.cluster.backend import Backend, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
@@ -51,10 +51,6 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec, safe_load
 from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.serialization.registry import Custom, Function
-
-SLICE = 0.05
-"""Seconds for which a task that waits for several things looks at one kind of them."""
-
 
 FREED_HERE = "You freed it. Put it again if you need it."
 
@@ -121,13 +117,13 @@ class ClusterStore(ClusterProcess):
         if not all(entry.is_over for entry in entries):
             self.check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
-        done = self.entries.until_known(entries)
-        if not done() and not self.wait_until(done, timeout, lambda: refs, len(refs)):
+        known = [entry for entry in entries if entry.state != UNKNOWN]
+        if not self._wait(known, len(known), timeout, or_failed=True):
             raise self._late(entries, timeout)
         for entry in entries:
             if entry.error is not None:
                 raise entry.error
-        failed = [entry for entry in entries if entry.state in (FAILED, FREED)]
+        failed = [entry for entry in entries if entry.has_failed]
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
             stored = self._fetched(failed[:1] or entries, left)
@@ -162,26 +158,22 @@ class ClusterStore(ClusterProcess):
         del keep
         return value
 
-    def wait_until(
+    def _wait(
         self,
-        done: Callable[[], bool],
-        timeout: float | None,
-        refs: Callable[[], Sequence[Any]],
+        entries: Sequence[KnownObject],
         enough: int,
+        timeout: float | None,
+        or_failed: bool = False,
     ) -> bool:
-        """Until that is so; in a task so that others run meanwhile. ``refs``: waited for."""
-        if not self.backend.blocks:
-            return self.entries.wait(done, timeout)
+        """See `Entries.wait`. In a task others run meanwhile."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not done():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            natives = self.entries.awaited(ref.id for ref in refs())
-            if natives:
-                self.backend.wait(natives, min(enough, len(natives)), left)
-            self.entries.wait(done, SLICE if natives else left)
-        return True
+        pending = [entry for entry in entries if not entry.is_over]
+        left = enough - len(entries) + len(pending)
+        if left <= 0 or (or_failed and any(entry.has_failed for entry in entries)):
+            return True
+        with waiting(self.lends, lambda: [entry.id for entry in pending], left, timeout=timeout):
+            seconds = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            return self.entries.wait(pending, left, seconds, or_failed)
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
@@ -190,12 +182,9 @@ class ClusterStore(ClusterProcess):
         for entry in entries:
             self.entries.watch(entry)
 
-        def done() -> bool:
-            return sum(entry.is_over for entry in entries) >= num_returns
-
-        if not done():
+        if sum(entry.is_over for entry in entries) < num_returns:
             self.check_open()
-            self.wait_until(done, timeout, lambda: refs, num_returns)
+            self._wait(entries, num_returns, timeout)
         self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
@@ -245,6 +234,11 @@ class ClusterStore(ClusterProcess):
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
         return check.run(value, contents(self._glanced(ref)), self.packer.reducers([]), spent)
+
+    @property
+    def lends(self) -> Lending | None:
+        """What this process waits with; an actor, too, where others may have what it was given."""
+        return self._lending if self.backend.blocks else None
 
     @property
     def lending(self) -> Lending | None:
@@ -376,11 +370,13 @@ class ArrivalQueue(Arrivals):
     def _announce(self, new: Sequence[ObjectRef]) -> None:
         self._store.entries.announce(new, self.arrived)
 
-    def arrived(self, id: int) -> None:
-        super().arrived(id)
-        with self._store.entries.lock:
-            self._store.entries.changed.notify_all()
+    def _new_future(self) -> Future[Any]:
+        return new_future(self._store.lends, lambda: list(self._pending))
 
     def _wait(self, timeout: float | None) -> None:
-        pending = self._pending.values
-        self._store.wait_until(lambda: bool(self._ready), timeout, lambda: list(pending()), 1)
+        if (future := self.future_of_next()) is not None:
+            try:
+                future.result(timeout)
+            except TimeoutError:
+                with suppress(ValueError):  # it has come just now
+                    self._waiting.remove(future)

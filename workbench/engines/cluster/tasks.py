@@ -5,6 +5,7 @@ Ids are chosen here before anything is submitted; the system's natives are noted
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -58,6 +59,7 @@ class ClusterTasks(CallPacking):
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
+        self._forgotten = threading.Condition()  # told when less is unfinished
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
         self._dead: set[int] = set()  # those, and those that are known to have died
@@ -222,8 +224,8 @@ class ClusterTasks(CallPacking):
         self.unfinished.pop(own.task, None)
         self._stopped.discard(own.task)
         self.backend.forget(own.task)
-        with self.entries.lock:
-            self.entries.changed.notify_all()
+        with self._forgotten:
+            self._forgotten.notify_all()
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -260,9 +262,10 @@ class ClusterTasks(CallPacking):
         if not chosen and not others:
             return True
         self._stop([*chosen, *others], force)
-        return self.entries.wait(
-            lambda: not any(task in self.unfinished for task in chosen), timeout
-        )
+        with self._forgotten:
+            return self._forgotten.wait_for(
+                lambda: self.unfinished.keys().isdisjoint(chosen), timeout
+            )
 
     # -- background cells, asked for again ------------------------------------------------------
 
