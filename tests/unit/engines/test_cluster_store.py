@@ -29,9 +29,6 @@ class System:
     blocks = False
     end_reason = None
 
-    def on_ready(self, native: Any, callback: Any) -> None:
-        """Who asks for what is pending is told by `settle`."""
-
     def __init__(self) -> None:
         self.may_read = threading.Event()
 
@@ -67,6 +64,9 @@ def test_who_tells_that_a_future_s_object_is_there_does_not_wait_for_it(world: W
     assert not future.done()
     world.system.may_read.set()
     assert future.result(TIMEOUT) == [1, 2]
+    world.store.opening.finish()
+    del ref
+    assert world.entries.get(7) is None  # it was known as long as its handle lived
 
 
 def test_futures_of_a_session_that_is_over_say_so(world: World) -> None:
@@ -95,25 +95,11 @@ def test_who_waits_for_many_hears_of_a_failure_at_once(world: World) -> None:
     world.entries.settle(0, READY)
     with pytest.raises(GetTimeoutError, match="2 of 3"):
         world.store.get(refs, 0.0, False)
-    lost = threading.Timer(0.01, world.entries.settle, [2, FAILED, None, ObjectLostError("gone")])
-    lost.start()
+    lost = 2, FAILED, None, ObjectLostError("gone")
+    threading.Timer(0.01, world.entries.settle, lost).start()
     with pytest.raises(ObjectLostError, match="gone"):
         world.store.get(refs, TIMEOUT, False)
-    assert world.store.wait(refs, 2, TIMEOUT) == ([refs[0], refs[2]], [refs[1]])
-    assert world.store.wait(refs, 3, 0.0)[1] == [refs[1]]
-
-
-def test_an_object_is_known_as_long_as_its_handle_lives(world: World) -> None:
-    world.system.may_read.set()
-    ref: ObjectRef | None = world.object(7, "one")
-    assert ref is not None
-    arrivals, future = world.store.arrivals([ref]), world.store.future(ref)
-    assert arrivals.next(0.0) is None
-    world.entries.settle(7, READY)
-    assert (arrivals.next(TIMEOUT), future.result(TIMEOUT)) == (ref, "one")
-    world.store.opening.finish()
-    ref = None
-    assert world.entries.get(7) is None
+    assert world.store.wait(refs, 3, 0.0) == ([refs[0], refs[2]], [refs[1]])
 
 
 def test_each_question_is_answered_by_what_takes_all_that_it_says() -> None:

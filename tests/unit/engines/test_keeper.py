@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from workbench.core.events import TaskSpec
+from workbench.engines.cluster import keeper
 from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, TaskEnd
 from workbench.engines.cluster.keeper import NOBODY, SILENT, STOPS, Keeper, batch_of, stops_of
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames
 
 ME, OTHER, JOB = 11, 12, 100
 
@@ -121,7 +121,7 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
 
 
 def test_names_are_found_by_name_and_by_object() -> None:
-    names = KeptNames()
+    names = keeper.KeptNames()
     for name, id, native in (("a", 1, "one"), ("ab", 2, "two"), ("a", 3, "three")):
         names.bind(name, id, native, None)
     assert sorted(names.named("a")) == ["a", "ab"]
@@ -135,7 +135,7 @@ def test_names_are_found_by_name_and_by_object() -> None:
 
 
 def test_a_pinned_object_is_kept_whatever_its_names() -> None:
-    names = KeptNames()
+    names = keeper.KeptNames()
     names.pin(1, "one", None, "cell 3")
     names.pin(2, "two", None, "cell 4")
     names.bind("a", 1, "one", None)

@@ -1,4 +1,5 @@
-"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`: the last layer of `process`.
+"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`. Its layers, a file each:
+`store`, `tasks` and this.
 
 The same in a driver and in a cluster's worker: there it has a `Hosting`, whose tasks it serves.
 """
@@ -43,8 +44,7 @@ from workbench.engines.cluster.entries import (
     KnownObject,
 )
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.cluster.keeper import FREES, STOPS, KeptSession, ids_of, stops_of
-from workbench.engines.cluster.kept_names import KeptObject
+from workbench.engines.cluster.keeper import FREES, STOPS, KeptObject, KeptSession, ids_of, stops_of
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.errors import SessionError

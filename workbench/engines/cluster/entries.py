@@ -21,7 +21,7 @@ from workbench.core.events import About
 from workbench.engine.base import engine_of
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend, Native
-from workbench.errors import ForeignRefError, SessionError, WorkbenchError
+from workbench.errors import ForeignRefError, ObjectFreedError, SessionError, WorkbenchError
 from workbench.memory.views import bases
 from workbench.ref import ObjectRef
 
@@ -64,6 +64,10 @@ class KnownObject(futures.Future[None]):
         with suppress(futures.InvalidStateError):  # they were told
             self.set_result(None)
 
+    @property
+    def why_gone(self) -> WorkbenchError:
+        return self.error or ObjectFreedError(f"Object {self.id:016x} was freed.")
+
 
 def of_object(native: Native) -> Native:
     """Of an actor's native, which is a pair, that of its description."""
@@ -85,11 +89,11 @@ class ShownArray(weakref.ref[Any]):
 
 
 class Entries:
-    """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
+    """See the module."""
 
-    def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
+    def __init__(self, engine: Any, backend: Backend) -> None:
         self._engine = engine
-        self._watch = watch
+        self._backend = backend
         # An entry lives as long as its handle.
         self._handles: WeakValueDictionary[int, ObjectRef] = WeakValueDictionary()
         self._entries: WeakKeyDictionary[ObjectRef, KnownObject] = WeakKeyDictionary()
@@ -167,13 +171,30 @@ class Entries:
             entry.add_done_callback(lambda over, once=once: once.pop()(over.id))  # type: ignore[misc]
             self.watch(entry)
 
+    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
+        """Handles of objects that came along with something."""
+        return [self.new(id, native, UNKNOWN)[0] for id, native in zip(ids, natives, strict=True)]
+
+    def native(self, ref: ObjectRef) -> Native:
+        """What the system knows an object by; raises if it is none of the session's, or freed."""
+        entry = self.of(ref)
+        if entry.native is None:
+            raise entry.why_gone
+        return entry.native
+
     def watch(self, entry: KnownObject) -> None:
         """Have it settled when the system says so."""
         with self.lock:
             if entry.state != UNKNOWN or entry.is_watched or entry.native is None:
                 return
             entry.is_watched = True
-        self._watch(entry)
+        id = entry.id  # who waits keeps the entry, and nobody else
+
+        def ready(error: BaseException | None) -> None:
+            known = error if isinstance(error, WorkbenchError) else None
+            self.settle(id, READY if error is None else FAILED, error=known)
+
+        self._backend.on_ready(of_object(entry.native), ready)
 
     def wait(
         self,

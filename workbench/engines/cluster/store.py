@@ -1,47 +1,55 @@
-"""What people do with objects in a session on a cluster: put, get, wait, free, name.
+"""What one process of a session on a cluster has, and what people do with objects there: put, get,
+wait, free, name.
 
-Any thread may call.
+The first layer of `engine`, below `tasks`. Any thread may call.
 """
 
 from __future__ import annotations
 
+import itertools
+import secrets
+import sys
 import time
+import traceback
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from workbench import context, errors
-from workbench.call_site import name_of
+from workbench.call_site import call_site, name_of
 from workbench.client.requests import digits_of, id_like
-from workbench.core.events import About
+from workbench.client.task_prints import TaskPrints
+from workbench.core.events import ID_BITS, About, Output
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.following import Arrivals
 from workbench.engine.lending_future import Lending, new_future, waiting
-from workbench.engines.cluster.backend import Backend, Native, StoredValue
+from workbench.engine.queries import Answering
+from workbench.engines.cluster.backend import Backend, Head, Message, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
     PENDING,
     READY,
     UNKNOWN,
+    Entries,
     KnownObject,
     NativeLending,
     ShownArray,
     of_object,
 )
-from workbench.engines.cluster.kept_names import KeptObject
-from workbench.engines.cluster.parcels import contents, read_only
-from workbench.engines.cluster.process import ClusterProcess, why_gone
+from workbench.engines.cluster.keeper import KeptObject
+from workbench.engines.cluster.parcels import Packer, contents, read_only
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
     GetTimeoutError,
     ObjectFreedError,
+    SessionError,
     TaskTimeoutError,
     WorkbenchError,
 )
@@ -52,16 +60,65 @@ from workbench.serialization import codec, safe_load
 from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.serialization.registry import Custom, Function
 
+if TYPE_CHECKING:
+    from workbench.engines.cluster.hosting import Hosting
+
 FREED_HERE = "You freed it. Put it again if you need it."
 
 FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it."
 
 
-class ClusterStore(ClusterProcess):
+class ClusterStore(Answering):
+    """See the module. ``hosting`` runs tasks here, in a process of the cluster's; None: a driver.
+
+    ``prefix`` is that of the ids that are made here; ``unfinished`` are tasks that were submitted
+    here and aren't over. ``logs``: what they print is printed here, until a notebook shows it under
+    its cells.
+    """
+
     def __init__(self, backend: Backend, logs: bool = True) -> None:
-        super().__init__(backend, logs)
+        self.backend = backend
+        self.can = backend.can
+        self.session = backend.session
+        self.mimebundle: Callable[[object], dict[str, str]] = context.mimebundle
+        self.hosting: Hosting | None = None
+        self.prefix = prefix = secrets.randbits(31) | 1 << 30
+        self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
+        side = "on the worker" if backend.blocks else "in this process"
+        self.entries = Entries(self, backend)
+        self.packer = Packer(self.session, prefix, self.entries.native, side)
+        self.unfinished: dict[int, Head] = {}
+        self.prints = TaskPrints(lambda task: task not in self.unfinished)
+        self.listener = self.prints.listener(logs)
         self.opening = WorkThread("workbench-futures")
         self._lending = NativeLending(backend, self.entries)
+
+    @property
+    def end_reason(self) -> str | None:
+        return self.entries.end_reason or self.backend.end_reason
+
+    def check_open(self) -> None:
+        if self.end_reason is not None:
+            raise SessionError(self.end_reason)
+
+    def place(self) -> tuple[int, int]:
+        """Where what a task shows goes that is submitted now: whose screen, under which cell."""
+        if self.hosting is None:
+            return self.prefix, self.listener.origin()
+        run = self.hosting.work.current or self.hosting.work.latest
+        return (0, 0) if run is None else (run.audience, run.origin)
+
+    def show(self, message: Message) -> None:
+        try:
+            self.listener.output(
+                Output(message.task, message.kind, message.data, message.origin, message.worker)
+            )
+        except Exception:  # what shows output must not be able to end the channel
+            traceback.print_exc(file=sys.__stderr__)
+
+    def site(self) -> str:
+        """Where in a person's code the call stands."""
+        return call_site("" if self.hosting is None else self.hosting.work.name)
 
     # -- putting ---------------------------------------------------------------------------------
 
@@ -99,7 +156,7 @@ class ClusterStore(ClusterProcess):
         if (ref := self.entries.find(id)) is not None:
             return ref
         for each in self.backend.ask("identify", f"{id:016x}"):
-            return self.learn([each.id], [each.native])[0]
+            return self.entries.learn([each.id], [each.native])[0]
         raise errors.ObjectLostError(
             f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
             "put, passed or returned, or by its object's name."
@@ -107,7 +164,7 @@ class ClusterStore(ClusterProcess):
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
-            self.backend.tell("escape", ref.id, self.native(ref), self.site())
+            self.backend.tell("escape", ref.id, self.entries.native(ref), self.site())
         return context.restore, (ref.id, self.backend.session)
 
     # -- reading and waiting ---------------------------------------------------------------------
@@ -144,11 +201,11 @@ class ClusterStore(ClusterProcess):
     def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
         for entry in entries:
             if entry.error is not None or entry.native is None:
-                raise why_gone(entry)
+                raise entry.why_gone
         return self.backend.get([of_object(entry.native) for entry in entries], timeout)
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
-        keep = self.learn(stored.inside, stored.natives)
+        keep = self.entries.learn(stored.inside, stored.natives)
         entry.inside = stored.inside
         if not entry.is_over:
             self.entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
@@ -305,7 +362,7 @@ class ClusterStore(ClusterProcess):
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        (native,) = self.outliving([ref.id], [self.native(ref)])
+        (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or self.site())
 
     def let_go(self, ids: Collection[int], why: str = FREED_ELSEWHERE) -> None:
@@ -346,14 +403,14 @@ class ClusterStore(ClusterProcess):
         if ref is None:
             self.backend.ask("unbind", name)
             return
-        (native,) = self.outliving([ref.id], [self.native(ref)])
+        (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
     def _identify(self, text: str) -> ObjectRef | None:
         if not (digits := digits_of(text)):
             return None
         found = self.backend.ask("identify", digits)
-        refs = {each.id: self.learn([each.id], [each.native])[0] for each in found}
+        refs = {each.id: self.entries.learn([each.id], [each.native])[0] for each in found}
         handles = (self.entries.find(entry.id) for entry in self.entries.all())
         refs |= {ref.id: ref for ref in handles if ref is not None}
         id = id_like(digits, refs)

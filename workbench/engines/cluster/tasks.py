@@ -1,6 +1,7 @@
 """Tasks and actors of a session on a cluster: calls become heads, results handles.
 
-Ids are chosen here before anything is submitted; the system's natives are noted beside them.
+Ids are chosen here before anything is submitted; the system's natives are noted beside them. What
+outlives the kernel takes nothing of the kernel's.
 """
 
 from __future__ import annotations
@@ -8,28 +9,39 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from types import FunctionType
+from typing import Any, ClassVar, cast
 
-import msgspec
+from msgspec.structs import replace
 
-from workbench.client.arguments import parameters_of
+from workbench.client.arguments import (
+    SLOTTED,
+    argument_names,
+    pack_arguments,
+    parameters_of,
+)
+from workbench.client.function_cache import Export
 from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core.events import USUAL, About, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
+    MOST_CODE,
     Backend,
     Head,
+    Launch,
     Message,
     Native,
+    StoredValue,
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.call_packing import CallPacking, Sent
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, of_object
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
+from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -53,7 +65,19 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks(CallPacking):
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
+
+    id: int
+    code: bytes
+    ref: ObjectRef | None
+    export: Export
+
+    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
+
+
+class ClusterTasks(ClusterStore):
     """See the module. ``namespace`` is that of actors' names here."""
 
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
@@ -112,14 +136,14 @@ class ClusterTasks(CallPacking):
         )
         launch = self.launch(head, sent, call, parameters, keep)
         if actor is not None:
-            launch = launch._replace(actor=self.native(actor)[0])
+            launch = launch._replace(actor=self.entries.native(actor)[0])
         head, task = launch.head, ids[0]
         if not returns:
             ids = []
         refs = self._expect(head, ids)
         self.unfinished[task] = head
         if keep:  # before it can show anything
-            known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
+            known = replace(head, code=b"", args=b"", deps=(), inside=())
             self.backend.tell("job", known)
         try:
             made = self.backend.submit(launch)
@@ -174,6 +198,69 @@ class ClusterTasks(CallPacking):
             retry_on = self.packer.inline(types)
         cpus = round(options.num_cpus * USUAL.cpus)
         return spec_of(options, cpus, namespace, retry_on)
+
+    # -- what a call takes along ------------------------------------------------------------------
+
+    def launch(
+        self,
+        head: Head,
+        sent: Sent | None,
+        call: Call[Any],
+        parameters: Callable[[], Sequence[str]],
+        keep: bool,
+    ) -> Launch:
+        """A call with its function and arguments; of a method (no ``sent``) without its function.
+        ``keep``: what it takes along outlives this process."""
+        stored = StoredValue(b"")
+        refs: list[ObjectRef] = []
+        if call.args or call.kwargs:
+            packed, refs = pack_arguments(call.args, call.kwargs, self.stored_as)
+            stored = self.packer.pack(
+                packed, lambda: argument_names(call.args, call.kwargs, parameters()), "arguments"
+            )
+        header, inside, natives = stored.header, stored.inside, stored.natives
+        if sent is not None and sent.ref is not None:
+            refs.insert(0, sent.ref)  # an actor may keep what is in it for good, as what is inside
+            inside, natives = (sent.id, *inside), (self.entries.native(sent.ref), *natives)
+        deps = tuple(ref.id for ref in refs)
+        dep_natives = tuple(of_object(self.entries.native(ref)) for ref in refs)
+        if keep:
+            natives = self.outliving(inside, natives)
+            dep_natives = self.outliving(deps, dep_natives)
+        if stored.buffers:
+            of_args = len(inside) - len(stored.inside)
+            native = self.backend.put(stored._replace(natives=natives[of_args:]), keep)
+            header, deps = SLOTTED, (self.next_id(), *deps)
+            dep_natives = native, *dep_natives
+        id, code = (0, b"") if sent is None else (sent.id, sent.code)
+        head = replace(head, function=id, code=code, args=header, deps=deps, inside=inside)
+        options = call.options
+        return Launch(
+            head, dep_natives, natives, cpus=options.num_cpus, memory=options.memory, keep=keep
+        )
+
+    def sent(self, function: Exported) -> Sent:
+        """The function as it was sent; sent again if what it refers to is no longer the same."""
+        handle = function.handle
+        if handle is not None and handle[0] is self:
+            known: Sent = handle[1]
+            if known.export.is_current() and not known.export.has_more:
+                return known
+        what = "" if type(function.function) is FunctionType else f"function {function.name}"
+        stored, done = self.packer.packed(
+            function.function, lambda: {function.name: function.function}, what
+        )
+        export_of = partial(Export, code=done.code, called=function.function)
+        reducers: Any = lambda: self.packer.reducers([])  # noqa: E731
+        if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
+            id = self.next_id()
+            export = export_of(ObjectRef(id, self), reducers=reducers)
+            sent = Sent(id, stored.header, None, export)
+        else:
+            ref, _ = self.keep_packed(stored)
+            sent = Sent(ref.id, b"", ref, export_of(ref, reducers=reducers))
+        function.handle = self, sent
+        return sent
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
@@ -346,7 +433,7 @@ class ClusterTasks(CallPacking):
         return ref, None
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        native = self.native(actor)
+        native = self.entries.native(actor)
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         if not restart:

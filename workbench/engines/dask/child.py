@@ -103,7 +103,7 @@ class ChildHost:
             engine = ClusterEngine(backend, logs=False)
             backend.sink = engine.heard
             hosting = Hosting(
-                engine.packer, engine.learn, self._link, self._output.finish, os.getpid()
+                engine.packer, engine.entries.learn, self._link, self._output.finish, os.getpid()
             )
             engine.host(hosting)
             self._sessions[message.head.session] = engine, backend, hosting

@@ -12,7 +12,6 @@ from typing import Any
 import ray
 
 from workbench import errors
-from workbench.core.snapshot import INCARNATION
 from workbench.engine.records import Abilities
 from workbench.engines.cluster.abilities import CAN
 from workbench.engines.cluster.backend import (
@@ -94,13 +93,6 @@ class RayBackend:
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-
-    @classmethod
-    def in_worker(cls, session: str, calls: Any) -> RayBackend:
-        """In a process of Ray's: of the session whose task it runs."""
-        name = session.partition(INCARNATION)[0]
-        supervisor = ray.get_actor(name_of(name), namespace=NAMESPACE)
-        return cls(session, supervisor, calls, True, True)
 
     @property
     def process(self) -> str:
@@ -346,17 +338,12 @@ class RayBackend:
         was_over, self._over = self._over, self._over or "The session was shut down."
         if was_over is None:
             with contextlib.suppress(Exception):
-                self._say_goodbye(goodbye)
+                leave = self._supervisor.leave.remote
+                self._answer(partial(leave, self._audience, goodbye), LEAVE)
         self._says.close()
         self._results.close()
         if self.leaves_ray:
             ray.shutdown()
-
-    def _say_goodbye(self, goodbye: bool) -> None:
-        leave = partial(self._supervisor.leave.remote, self._audience, goodbye)
-        if self._answer(leave, LEAVE):  # with that the session ends
-            ray.get(self._supervisor.close.remote(), timeout=LEAVE)
-            ray.kill(self._supervisor)
 
     leaves_ray = False
     """True if this process came to Ray only for the session."""

@@ -13,10 +13,11 @@ from typing import Any
 import ray
 
 from workbench import context, error_notes
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.ray.system import RayBackend
+from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
@@ -40,7 +41,9 @@ def _set_up(session: str, calls: Any) -> Hosting:
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
-    backend = RayBackend.in_worker(session, calls)
+    name = name_of(session.partition(INCARNATION)[0])
+    supervisor = ray.get_actor(name, namespace=NAMESPACE)
+    backend = RayBackend(session, supervisor, calls, True, True)
     engine = ClusterEngine(backend)
     node = ray.get_runtime_context().get_node_id()
     worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node(), node)
@@ -49,7 +52,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
     # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
     made = Hosting(
         engine.packer,
-        engine.learn,
+        engine.entries.learn,
         link,
         output.finish,
         worker,
