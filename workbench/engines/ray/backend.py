@@ -17,7 +17,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
-from workbench.engine.records import Lack
 from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.probe import EXPRESSION, check, found, here
@@ -30,11 +29,10 @@ from workbench.options import Variables
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
 
-ENDS_WITH_KERNEL = Lack(
-    "Names and background cells end with this kernel.",
-    "It has started this Ray itself, which ends with it.",
-    "Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of this "
-    "machine.",
+ENDS_WITH_KERNEL = (
+    "Names and background cells end with this kernel. It has started this Ray itself, which ends "
+    "with it. Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of "
+    "this machine."
 )
 """Why a session on a Ray of our own isn't kept (``keep``)."""
 
