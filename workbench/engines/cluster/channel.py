@@ -10,9 +10,6 @@ from workbench.core.events import Output
 from workbench.engines.cluster.backend import Head, Message, encode
 from workbench.host.task_context import TaskContext
 
-MOST_ROUTES = 1000
-"""Tasks that are over, of which is remembered where to send what their threads show."""
-
 
 class ChannelLink:
     """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits;
@@ -26,18 +23,11 @@ class ChannelLink:
         self._worker = worker
         self._send = send
         self._queue: deque[Message] = deque()
-        self._routes: dict[int, Head] = {}
         self._shown: dict[int, int] = {}
         self._lock = threading.RLock()
 
-    def begin(self, head: Head) -> None:
-        """What this task shows is to be sent where its head says."""
-        self._routes[head.task] = head
-        if len(self._routes) > MOST_ROUTES:
-            self._routes.pop(next(iter(self._routes)), None)
-
     def put(self, output: Output, /) -> None:
-        head = self._routes.get(output.task)
+        head = self.work.find(output.task)
         if head is not None:
             self._shown[output.task] = self._shown.get(output.task, 0) + 1
             self.say(head, output.kind, output.data)

@@ -379,10 +379,8 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:
-    if not pattern:
-        return True
-    words = [*record.names, record.type or "", f"{record.id:016x}"]
-    return any(fnmatch.fnmatch(word, pattern) or pattern in word for word in words)
+    words = *record.names, record.type or ""
+    return not pattern or any(fnmatch.fnmatchcase(word, pattern) for word in words)
 
 
 if TYPE_CHECKING:

@@ -130,9 +130,13 @@ class Hosting:
         self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
     ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
         interrupts, task = self.interrupts, head.task
-        with self._running(head) as keep:
-            tries = itertools.count()
-            while True:
+        keep: list[ObjectRef] = []  # what came along
+        if head.is_own:
+            self._link.say(head, BEGAN, b"")
+            self._link.flush()
+        self._begins(task)
+        with self.work.task(head):
+            for tried in itertools.count():
                 retry_on: Types = ()
                 interrupts.begin(task)
                 try:
@@ -149,23 +153,12 @@ class Hosting:
                 except BaseException as error:
                     interrupts.inside = 0
                     interrupts.end(task)
-                    if self._again(head, error, retry_on, next(tries)):
+                    left = head.retries < 0 or tried < head.retries
+                    if isinstance(error, retry_on) and left and not interrupts.is_stopping(task):
                         continue
                     outcome = self._failure(head, error)
-                break
-            return self._ended(head, outcome)
-
-    @contextmanager
-    def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
-        """Around one task; what it gives keeps the objects that came along."""
-        keep: list[ObjectRef] = []
-        self._link.begin(head)
-        if head.is_own:
-            self._link.say(head, BEGAN, b"")
-            self._link.flush()
-        self._begins(head.task)
-        with self.work.task(head):
-            yield keep
+                return self._ended(head, outcome)
+        raise AssertionError("unreachable")
 
     @contextmanager
     def _limited(self, head: Head) -> Iterator[None]:
@@ -180,11 +173,6 @@ class Hosting:
             yield
         finally:
             timer.cancel()
-
-    def _again(self, head: Head, error: BaseException, retry_on: Types, tried: int) -> bool:
-        stopped = self.interrupts.is_stopping(head.task)
-        left = head.retries < 0 or tried < head.retries
-        return isinstance(error, retry_on) and left and not stopped
 
     # -- what it is called with ------------------------------------------------------------------
 
@@ -309,6 +297,7 @@ class Hosting:
         self._link.flush()
         if end.shown or head.is_own:
             self._link.settle()
+        self.work.leaves_threads(head)
         return end, values
 
     # -- stopping: any thread but the task's -----------------------------------------------------
