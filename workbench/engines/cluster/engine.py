@@ -296,18 +296,17 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             elif message.kind == FREES:
                 self.let_go(ids_of(message.data))
             elif message.kind == STOPS:
-                self._stop_here(*stops_of(message.data))
+                self.stop_here(*stops_of(message.data))
             else:
                 self.show(message)
 
-    def _stop_here(self, tasks: Sequence[int], force: bool) -> None:
+    def stop_here(self, tasks: Sequence[int], force: bool) -> None:
         """Stop those that run here, and what they have submitted; others when they begin here."""
         if self.hosting is None:
             return
         for task in tasks:
-            if force and self.hosting.work.runs(task):
+            if self.hosting.stop(task) and force:
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.hosting.stop(task)
         nested = [each.task for each in list(self.unfinished.values()) if each.parent in tasks]
         if nested:
             # It asks all what they run, this process too: apart from who hears that.

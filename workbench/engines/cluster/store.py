@@ -177,9 +177,6 @@ class ClusterStore(Answering):
         known = [entry for entry in entries if entry.state != UNKNOWN]
         if not self._wait(known, len(known), timeout, or_failed=True):
             raise self._late(entries, timeout)
-        for entry in entries:
-            if entry.error is not None:
-                raise entry.error
         failed = [entry for entry in entries if entry.has_failed]
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:

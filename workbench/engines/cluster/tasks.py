@@ -9,10 +9,9 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -65,16 +64,8 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A function as it was sent: in each head, or (no ``code``) as an object of its own."""
-
-    id: int
-    code: bytes
-    ref: ObjectRef | None
-    export: Export
-
-    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
+Sent = tuple[bytes, Export]
+"""A function as it was sent: its code, in each head; or (none) as the object of the export."""
 
 
 class ClusterTasks(ClusterStore):
@@ -219,9 +210,11 @@ class ClusterTasks(ClusterStore):
                 packed, lambda: argument_names(call.args, call.kwargs, parameters()), "arguments"
             )
         header, inside, natives = stored.header, stored.inside, stored.natives
-        if sent is not None and sent.ref is not None:
-            refs.insert(0, sent.ref)  # an actor may keep what is in it for good, as what is inside
-            inside, natives = (sent.id, *inside), (self.entries.native(sent.ref), *natives)
+        code, function = (b"", None) if sent is None else (sent[0], sent[1].ref)
+        id = 0 if function is None else function.id
+        if function is not None and not code:
+            refs.insert(0, function)  # an actor may keep what is in it for good, as what is inside
+            inside, natives = (id, *inside), (self.entries.native(function), *natives)
         deps = tuple(ref.id for ref in refs)
         dep_natives = tuple(of_object(self.entries.native(ref)) for ref in refs)
         if keep:
@@ -232,7 +225,6 @@ class ClusterTasks(ClusterStore):
             native = self.backend.put(stored._replace(natives=natives[of_args:]), keep)
             header, deps = SLOTTED, (self.next_id(), *deps)
             dep_natives = native, *dep_natives
-        id, code = (0, b"") if sent is None else (sent.id, sent.code)
         head = replace(head, function=id, code=code, args=header, deps=deps, inside=inside)
         options = call.options
         return Launch(
@@ -244,23 +236,19 @@ class ClusterTasks(ClusterStore):
         handle = function.handle
         if handle is not None and handle[0] is self:
             known: Sent = handle[1]
-            if known.export.is_current() and not known.export.has_more:
+            if known[1].is_current() and not known[1].has_more:
                 return known
         what = "" if type(function.function) is FunctionType else f"function {function.name}"
         stored, done = self.packer.packed(
             function.function, lambda: {function.name: function.function}, what
         )
-        export_of = partial(Export, code=done.code, called=function.function)
-        reducers: Any = lambda: self.packer.reducers([])  # noqa: E731
-        if not stored.buffers and not stored.inside and len(stored.header) <= MOST_CODE:
-            id = self.next_id()
-            export = export_of(ObjectRef(id, self), reducers=reducers)
-            sent = Sent(id, stored.header, None, export)
+        if stored.buffers or stored.inside or len(stored.header) > MOST_CODE:
+            code, (ref, _) = b"", self.keep_packed(stored)
         else:
-            ref, _ = self.keep_packed(stored)
-            sent = Sent(ref.id, b"", ref, export_of(ref, reducers=reducers))
-        function.handle = self, sent
-        return sent
+            code, ref = stored.header, ObjectRef(self.next_id(), self)
+        export = Export(ref, done.code, lambda: self.packer.reducers([]), called=function.function)
+        function.handle = self, (code, export)
+        return code, export
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
