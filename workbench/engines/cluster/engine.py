@@ -104,16 +104,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
-        process = self.backend.process
-        self.backend.ask(
-            "join",
-            self.prefix,
-            os.getpid(),
-            process_label(),
-            platform.node(),
-            process,
-            self._linger,
-        )
+        self.backend.ask("join", self._me(), self.backend.process, self._linger)
         self.backend.listen(self.prefix, self.heard)
 
     # -- what is told of the session: its records, as far as they are known here ------------------

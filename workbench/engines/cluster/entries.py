@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
@@ -21,9 +21,11 @@ from workbench.core.events import About
 from workbench.engine.base import engine_of
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend, Native
-from workbench.errors import ForeignRefError, ObjectFreedError, SessionError, WorkbenchError
+from workbench.errors import ForeignRefError, ObjectFreedError, WorkbenchError
 from workbench.memory.views import bases
 from workbench.ref import ObjectRef
+
+F = TypeVar("F", bound=futures.Future[Any])
 
 PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
 
@@ -88,6 +90,23 @@ class ShownArray(weakref.ref[Any]):
         entry.shown.append(watch)
 
 
+def wait_for(
+    awaited: Sequence[F],
+    enough: int,
+    timeout: float | None,
+    ends: Callable[[F], bool] = lambda future: False,
+) -> bool:
+    """Wait until so many of these futures are done, or one that ``ends`` the wait; False if time
+    is up first."""
+    times = Counter(awaited)
+    with suppress(TimeoutError):
+        for done in cast(Iterator[F], futures.as_completed(times, timeout)):
+            enough -= times[done]
+            if enough <= 0 or ends(done):
+                return True
+    return False
+
+
 class Entries:
     """See the module."""
 
@@ -143,15 +162,6 @@ class Entries:
         with self.lock:
             return list(self._entries.values())
 
-    def awaited(self, ids: Iterable[int]) -> list[Native]:
-        """What the system knows those of these objects by that aren't over."""
-        entries = (self.get(id) for id in ids)
-        return [
-            of_object(entry.native)
-            for entry in entries
-            if entry is not None and not entry.is_over and entry.native is not None
-        ]
-
     def settle(
         self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None
     ) -> None:
@@ -196,25 +206,6 @@ class Entries:
 
         self._backend.on_ready(of_object(entry.native), ready)
 
-    def wait(
-        self,
-        entries: Sequence[KnownObject],
-        enough: int,
-        timeout: float | None,
-        or_failed: bool = False,
-    ) -> bool:
-        """Wait until so many are over, or one has failed; False if time is up first. SessionError
-        if the session ends."""
-        times = Counter(entries)
-        with suppress(TimeoutError):
-            for entry in cast(Iterator[KnownObject], futures.as_completed(times, timeout)):
-                if not entry.is_over:
-                    raise SessionError(self.end_reason or "")
-                enough -= times[entry]
-                if enough <= 0 or (or_failed and entry.has_failed):
-                    return True
-        return False
-
     def end(self, reason: str) -> None:
         """Nothing pending will ever come."""
         self.end_reason = reason
@@ -235,7 +226,8 @@ class NativeLending:
     def waiting(
         self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
     ) -> Iterator[None]:
-        natives = self._entries.awaited(missing())
+        entries = (self._entries.get(id) for id in missing())
+        natives = [of_object(e.native) for e in entries if e is not None and e.native is not None]
         if natives and not item:
             self._backend.wait(natives, min(enough, len(natives)) or len(natives), timeout)
         yield

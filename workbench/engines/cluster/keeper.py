@@ -179,23 +179,13 @@ class Keeper:
 
     # -- who is there -------------------------------------------------------------------------
 
-    def join(
-        self,
-        audience: int,
-        pid: int,
-        label: str,
-        host: str = "",
-        process: str = "",
-        linger: float = 0.0,
-    ) -> int:
-        """A driver comes; returns how many others there are. ``process`` is what the system itself
-        calls it: see `processes`; ``linger``: seconds the session shall outlive the last one."""
+    def join(self, driver: ClientRecord, process: str = "", linger: float = 0.0) -> None:
+        """A driver comes. ``process`` is what the system itself calls it: see `processes`;
+        ``linger``: seconds the session shall outlive the last one."""
         self.linger = max(self.linger, linger)
         self._came = True
-        others = len(self._drivers)
-        self._drivers[audience] = ClientRecord(audience, pid, "driver", label, audience, host)
-        self._listeners[audience] = _Listener(self._clock(), process)
-        return others
+        self._drivers[driver.client] = driver
+        self._listeners[driver.client] = _Listener(self._clock(), process)
 
     def processes(self) -> dict[int, str]:
         """By driver, what the system itself calls it; '' where that wasn't said."""
@@ -209,10 +199,9 @@ class Keeper:
         self._jobs.left(audience)
         return len(self._drivers)
 
-    def keep(self, linger: float | None = None) -> float:
-        """By how many seconds the session outlives its last driver; from now on, if it is said."""
-        self.linger = self.linger if linger is None else linger
-        return self.linger
+    def keep(self, linger: float) -> None:
+        """The session outlives its last driver by so many seconds from now on."""
+        self.linger = linger
 
     def seconds_left(self) -> float | None:
         """How long the session lives on, if nobody comes; None: a driver is there, or a job."""

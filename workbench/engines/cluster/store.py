@@ -42,6 +42,7 @@ from workbench.engines.cluster.entries import (
     NativeLending,
     ShownArray,
     of_object,
+    wait_for,
 )
 from workbench.engines.cluster.keeper import KeptObject
 from workbench.engines.cluster.parcels import Packer, contents, read_only
@@ -219,7 +220,8 @@ class ClusterStore(Answering):
         timeout: float | None,
         or_failed: bool = False,
     ) -> bool:
-        """See `Entries.wait`. In a task others run meanwhile."""
+        """Wait until so many are over, or one has failed; False if time is up first. In a task
+        others run meanwhile. SessionError if the session ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pending = [entry for entry in entries if not entry.is_over]
         left = enough - len(entries) + len(pending)
@@ -227,7 +229,10 @@ class ClusterStore(Answering):
             return True
         with waiting(self.lends, lambda: [entry.id for entry in pending], left, timeout=timeout):
             seconds = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            return self.entries.wait(pending, left, seconds, or_failed)
+            found = wait_for(pending, left, seconds, lambda each: or_failed and each.has_failed)
+        if self.entries.end_reason is not None and sum(each.is_over for each in pending) < left:
+            raise SessionError(self.entries.end_reason)
+        return found
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None

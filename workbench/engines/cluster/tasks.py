@@ -143,7 +143,8 @@ class ClusterTasks(ClusterStore):
                 self.backend.tell("ended", TaskEnd(task, "failed"))
             self._forget(head)
             raise
-        self._note(refs, made[1:])
+        for ref, native in zip(refs, made[1:], strict=True):
+            self.entries.of(ref).native = native
         if keep:
             self.backend.tell("made", task, tuple(made))
         self.backend.on_done(made[0], partial(self._done, head))
@@ -168,12 +169,6 @@ class ClusterTasks(ClusterStore):
             refs.append(ref)
         return refs
 
-    def _note(self, refs: Sequence[ObjectRef], natives: Sequence[Native]) -> None:
-        for ref, native in zip(refs, natives, strict=False):
-            entry = self.entries.get(ref.id)
-            if entry is not None:
-                entry.native = native
-
     def _job_of(self, options: TaskOptions, task: int) -> int:
         """The job that it belongs to: its own, or that of the task that submits it."""
         if isinstance(options, CellOptions) and options.job:
@@ -184,11 +179,9 @@ class ClusterTasks(ClusterStore):
         namespace = self.namespace
         if options.is_usual and not namespace:
             return None
-        types, retry_on = options.retry_exceptions, b""
-        if types:
-            retry_on = self.packer.inline(types)
+        types = options.retry_exceptions
         cpus = round(options.num_cpus * USUAL.cpus)
-        return spec_of(options, cpus, namespace, retry_on)
+        return spec_of(options, cpus, namespace, self.packer.inline(types) if types else b"")
 
     # -- what a call takes along ------------------------------------------------------------------
 
@@ -285,8 +278,6 @@ class ClusterTasks(ClusterStore):
     def _completed(self, own: Head, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self.entries.settle(id, FAILED if failed else READY, about)
-        for id in own.ids[len(end.failed) :]:
-            self.entries.settle(id, READY)
         self._forget(own)
 
     def _over(self, own: Head, error: WorkbenchError) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent import futures
@@ -55,18 +54,6 @@ def _is_done(weak: weakref.ref[KeyHold], future: Any) -> None:
         is_running = future.client.status == "running"
         why = lost(hold.key) if is_running else SessionError(LOST)
     hold.settle(why)
-
-
-def wait(holds: Sequence[KeyHold], enough: int, timeout: float | None) -> bool:
-    """Wait until so many are done; False if time is up first."""
-    until = None if timeout is None else time.monotonic() + timeout
-    when = futures.ALL_COMPLETED if enough == len(holds) else futures.FIRST_COMPLETED
-    while sum(hold.done() for hold in holds) < enough:
-        left = None if until is None else until - time.monotonic()
-        if left is not None and left <= 0:
-            return False
-        futures.wait({hold for hold in holds if not hold.done()}, left, when)
-    return True
 
 
 def lost(key: str) -> ObjectLostError:

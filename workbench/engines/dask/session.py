@@ -13,9 +13,10 @@ from typing import Any
 from workbench import errors
 from workbench.engines.cluster import backend as seam
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd, encode
+from workbench.engines.cluster.entries import wait_for
 from workbench.engines.cluster.keeper import FREES, batch_of
 from workbench.engines.dask.abilities import CAN
-from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost, wait
+from workbench.engines.dask.holds import KeyHold, SchedulerLink, lost
 from workbench.engines.dask.keys import DaskActor, DaskRef, Pair, TaskValues, flat, id_of, key_of
 from workbench.engines.dask.slots import RunHead
 
@@ -126,7 +127,7 @@ class DaskBackend:
         if sum(hold.done() for hold in holds) >= enough:
             return True
         with self._lends():
-            return wait(holds, enough, timeout)
+            return wait_for(holds, enough, timeout)
 
     def on_ready(self, native: DaskRef, callback: Callable[[BaseException | None], None]) -> None:
         self.link.of(native).add_done_callback(lambda hold: callback(hold.exception()))

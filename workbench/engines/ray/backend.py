@@ -76,8 +76,9 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
     while True:
-        supervisor, joined = _supervisor(name, session, is_own)
-        there = ray.get(supervisor.session.remote()) if joined else session
+        supervisor = _supervisor(name, session, is_own)
+        there = ray.get(supervisor.session.remote())
+        joined = there != session
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
         backend = RayBackend(there, supervisor, calls, joined, False)
@@ -206,13 +207,13 @@ def _asked() -> list[Any]:
     return list(ray.get(asked, timeout=ANSWER))
 
 
-def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
+def _supervisor(name: str, session: str, is_own: bool) -> Any:
     with contextlib.suppress(ValueError):
-        return ray.get_actor(name_of(name), namespace=NAMESPACE), True
+        return ray.get_actor(name_of(name), namespace=NAMESPACE)
     if not is_own:
         _check_workers()
     cls: Any = ray.remote(Supervisor)
-    made = cls.options(
+    return cls.options(
         name=name_of(name),
         namespace=NAMESPACE,
         lifetime="detached",
@@ -222,7 +223,6 @@ def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
         scheduling_strategy=_at_head(),
         **calls.apart,
     ).remote(session)
-    return made, ray.get(made.session.remote()) != session
 
 
 def _at_head() -> NodeAffinitySchedulingStrategy | None:

@@ -129,20 +129,22 @@ class RayBackend:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
-        def there(future: Any) -> None:
+        def ready(future: Any) -> None:
             error = future.exception()
-            known = None if error is None else translated(error)
-            self._results.do(partial(callback, known))
+            callback(None if error is None else translated(error))
 
-        native.future().add_done_callback(there)
+        self._when_done(native, ready)
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
+        self._when_done(native, partial(self._ended, callback))
+
+    def _when_done(self, native: Native, callback: Callable[[Any], None]) -> None:
+        """In a thread of ours: Ray's own must not wait for anything."""
         native.future().add_done_callback(
-            lambda future: self._results.do(partial(self._ended, callback, future))
+            lambda future: self._results.do(partial(callback, future))
         )
 
     def _ended(self, callback: Callable[[TaskEnd | BaseException], None], future: Any) -> None:
-        """In a thread of ours: Ray's own must not wait for anything."""
         error = future.exception()
         end = end_of(future.result()) if error is None else translated(error)
         if isinstance(end, TaskEnd) and end.shown and self._listens:

@@ -7,7 +7,7 @@ import platform
 import signal
 import sys
 import threading
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import ray
@@ -22,22 +22,10 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
 
-_hostings: dict[str, Hosting] = {}
-_lock = threading.Lock()
 
-
+@cache
 def hosting(session: str, calls: Any) -> Hosting:
     """What runs that session's tasks in this process. ``calls`` is the module of that name."""
-    found = _hostings.get(session)
-    if found is None:
-        with _lock:
-            found = _hostings.get(session)
-            if found is None:
-                found = _hostings[session] = _set_up(session, calls)
-    return found
-
-
-def _set_up(session: str, calls: Any) -> Hosting:
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
