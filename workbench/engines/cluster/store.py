@@ -178,19 +178,16 @@ class ClusterStore(Answering):
         known = [entry for entry in entries if entry.state != UNKNOWN]
         if not self._wait(known, len(known), timeout, or_failed=True):
             raise self._late(entries, timeout)
-        failed = [entry for entry in entries if entry.has_failed]
+        needed = [entry for entry in entries if entry.has_failed][:1] or entries
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
-            stored = self._fetched(failed[:1] or entries, left)
-        except TimeoutError as error:
-            if isinstance(error, TaskTimeoutError):
-                raise
+            stored = self._fetched(needed, left)
+        except TaskTimeoutError:
+            raise
+        except TimeoutError:
             raise self._late(entries, timeout) from None
         self.listener.flush()
-        return [
-            self._opened(entry, value, copy)
-            for entry, value in zip(failed[:1] or entries, stored, strict=True)
-        ]
+        return [self._opened(*each, copy) for each in zip(needed, stored, strict=True)]
 
     def _late(self, entries: Sequence[KnownObject], timeout: float | None) -> GetTimeoutError:
         left = sum(not entry.is_over for entry in entries)

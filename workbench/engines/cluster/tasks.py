@@ -23,7 +23,7 @@ from workbench.client.arguments import (
 )
 from workbench.client.function_cache import Export
 from workbench.client.task_specs import consecutive_ids, spec_of
-from workbench.core.events import USUAL, About, TaskSpec
+from workbench.core.events import USUAL, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
 from workbench.engine.records import CREATION, Blueprint
@@ -358,15 +358,14 @@ class ClusterTasks(ClusterStore):
                 continue
             ref, entry = self.entries.new(task + number, native, UNKNOWN)
             entry.task, entry.job = task, task
-            if end is not None and number < len(end.failed):
-                about: About | None = end.abouts[number]
-                state = FAILED if end.failed[number] else READY
-                self.entries.settle(ref.id, state, about)
-            elif end is None:  # it runs, or waits for that
+            if end is None:  # it runs, or waits for that
                 self.entries.watch(entry)
                 with self.entries.lock:
                     if entry.state == UNKNOWN:
                         entry.state = PENDING
+            elif number < len(end.failed):
+                state = FAILED if end.failed[number] else READY
+                self.entries.settle(ref.id, state, end.abouts[number])
             refs.append(ref)
         return refs
 

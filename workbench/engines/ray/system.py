@@ -82,6 +82,8 @@ class RayBackend:
         self.joined = joined
         self.blocks = blocks
         self._supervisor = supervisor
+        context = ray.get_runtime_context()
+        self.process, self.address = str(context.get_job_id()), str(context.gcs_address)
         self._says = WorkThread("workbench-says")
         self._results = WorkThread("workbench-results")
         self._behind: list[Callable[[], object]] = []  # what the next news come before
@@ -93,14 +95,6 @@ class RayBackend:
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-
-    @property
-    def process(self) -> str:
-        return str(ray.get_runtime_context().get_job_id())
-
-    @property
-    def address(self) -> str:
-        return str(ray.get_runtime_context().gcs_address)
 
     @property
     def workers(self) -> int:
@@ -272,7 +266,7 @@ class RayBackend:
         order."""
 
         def say() -> None:
-            with contextlib.suppress(ray.exceptions.RayError):
+            with contextlib.suppress(Exception):  # also if this process has left Ray
                 ray.get(self._supervisor.ask.remote(question, args))
 
         self._says.do(say)
