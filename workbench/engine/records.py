@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -154,6 +156,13 @@ class CellListener:
     roots: Callable[[], Mapping[str, Any]] = dict
     tally: Callable[[], CallTally | None] = _nothing
     flush: Callable[[], object] = _nothing
+
+    def show(self, output: Output) -> None:
+        """Pass on what a task shows; an error in that must not be able to end the connection."""
+        try:
+            self.output(output)
+        except Exception:
+            traceback.print_exc(file=sys.__stderr__)
 
 
 CREATION = "__init__"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.client.referrer_search import find_referrers
 from workbench.client.survey import held
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
-from workbench.core.events import USUAL
+from workbench.core.events import USUAL, Output
 from workbench.core.snapshot import (
     A_RESULT,
     ACTOR_PREFIX,
@@ -289,7 +289,8 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             elif message.kind == STOPS:
                 self.stop_here(*stops_of(message.data))
             else:
-                self.show(message)
+                kind, data, origin = message.kind, message.data, message.origin
+                self.listener.show(Output(message.task, kind, data, origin, message.worker))
 
     def stop_here(self, tasks: Sequence[int], force: bool) -> None:
         """Stop those that run here, and what they have submitted; others when they begin here."""

@@ -165,7 +165,6 @@ class Keeper:
         self._names, self._jobs = names, jobs
         self.parts = names, jobs
         self.ended, self.unfinished = jobs.ended, jobs.unfinished
-        self._droppers = names.dropped, jobs.dropped
 
     def ask(self, question: str, *args: Any) -> Any:
         """Any method of it or of its parts, by name: see `Backend.ask`."""
@@ -174,8 +173,8 @@ class Keeper:
 
     def dropped(self, ids: Sequence[int]) -> None:
         """These objects were freed: nothing here keeps them any more."""
-        for drop in self._droppers:
-            drop(ids)
+        for part in self.parts:
+            part.dropped(ids)
 
     # -- who is there -------------------------------------------------------------------------
 

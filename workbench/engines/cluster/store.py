@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
@@ -24,13 +22,13 @@ from workbench import context, errors
 from workbench.call_site import call_site, name_of
 from workbench.client.requests import digits_of, id_like
 from workbench.client.task_prints import TaskPrints
-from workbench.core.events import ID_BITS, About, Output
+from workbench.core.events import ID_BITS, About
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.following import Arrivals
 from workbench.engine.lending_future import Lending, new_future, waiting
 from workbench.engine.queries import Answering
-from workbench.engines.cluster.backend import Backend, Head, Message, Native, StoredValue
+from workbench.engines.cluster.backend import Backend, Head, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
@@ -63,10 +61,6 @@ from workbench.serialization.registry import Custom, Function
 
 if TYPE_CHECKING:
     from workbench.engines.cluster.hosting import Hosting
-
-FREED_HERE = "You freed it. Put it again if you need it."
-
-FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it."
 
 
 class ClusterStore(Answering):
@@ -108,14 +102,6 @@ class ClusterStore(Answering):
             return self.prefix, self.listener.origin()
         run = self.hosting.work.current or self.hosting.work.latest
         return (0, 0) if run is None else (run.audience, run.origin)
-
-    def show(self, message: Message) -> None:
-        try:
-            self.listener.output(
-                Output(message.task, message.kind, message.data, message.origin, message.worker)
-            )
-        except Exception:  # what shows output must not be able to end the channel
-            traceback.print_exc(file=sys.__stderr__)
 
     def site(self) -> str:
         """Where in a person's code the call stands."""
@@ -351,7 +337,7 @@ class ClusterStore(Answering):
         entries = [self.entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
         ids = [entry.id for entry in entries]
-        self.let_go(ids, FREED_HERE)
+        self.let_go(ids, "You freed it.")
         self.backend.ask("dropped", ids)
         self.backend.free(ids, natives)
 
@@ -364,12 +350,14 @@ class ClusterStore(Answering):
         (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or self.site())
 
-    def let_go(self, ids: Collection[int], why: str = FREED_ELSEWHERE) -> None:
+    def let_go(self, ids: Collection[int], why: str = "It was freed by another process.") -> None:
         """These were freed: here nobody gets them any more; what arrays show stays until these have
         gone."""
         for entry in [self.entries.get(id) for id in ids]:
             if entry is not None and entry.state != FREED:
-                self.entries.settle(entry.id, FREED, error=ObjectFreedError(why))
+                self.entries.settle(
+                    entry.id, FREED, error=ObjectFreedError(f"{why} Put it again if you need it.")
+                )
                 entry.native = None
 
     def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
