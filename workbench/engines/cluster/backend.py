@@ -245,7 +245,7 @@ class Backend(Protocol):
 
     # -- the keeper and the channel
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: str, *args: Any) -> Any:
         """Call a method of the session's `Keeper`, and wait for what it returns. It has heard by
         then what this process told it before."""
 

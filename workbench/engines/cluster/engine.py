@@ -44,7 +44,7 @@ from workbench.engines.cluster.entries import (
     KnownObject,
 )
 from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.cluster.keeper import FREES, STOPS, KeptObject, KeptSession, ids_of, stops_of
+from workbench.engines.cluster.keeper import FREES, STOPS, KeptSession, ids_of, stops_of
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.errors import SessionError
@@ -141,7 +141,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         return ClientRecord(self.prefix, os.getpid(), role, process_label(), self.prefix, host)
 
     def _record(self, entry: KnownObject, seen: KeptSession) -> ObjectRecord:
-        known = seen.objects.get(entry.id, KeptObject(entry.id))
+        known = seen.of(entry.id)
         job, waits = seen.results.get(entry.id, ("", False))
         about = entry.about or known.about
         size = 0 if about is None else about.inband + about.outband
@@ -178,7 +178,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             return None
         try:
             record = self._record(entry, self._seen())
-        except (SessionError, TimeoutError):
+        except SessionError:
             return None
         task = None
         if entry.state == PENDING:
@@ -212,7 +212,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     def shown(self, array: Any) -> Shown | None:
         if (ref := self.entries.shown_by(array)) is None:
             return None
-        entry, kept = self.entries.of(ref), self._seen().objects.get(ref.id, KeptObject(ref.id))
+        entry, kept = self.entries.of(ref), self._seen().of(ref.id)
         return Shown(ref.id, kept.names, "" if entry.about is None else entry.about.type)
 
     def search(self, pattern: str, order: str, most: int) -> Change:
@@ -264,18 +264,16 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def _reasons(self, record: ObjectRecord, seen: KeptSession) -> Iterator[PinRecord]:
         """What keeps it besides variables, as far as is known."""
-        yield from (PinRecord("name", detail=name) for name in record.names)
-        yield from (PinRecord("user", detail=site) for site in (record.pinned,) if site)
-        yield from (PinRecord("job", detail=job) for job in (record.job,) if job)
-        yield from (PinRecord("escaped", detail=site) for site in record.escapes)
+        kept = {"name": record.names, "user": [record.pinned], "job": [record.job]}
+        for reason, details in (*kept.items(), ("escaped", record.escapes)):
+            yield from (PinRecord(reason, detail=each) for each in details if each)
         for task in list(self.unfinished.values()):
             if record.id in task.needs:
                 yield PinRecord("task", detail=task.name, object=task.task)
         for entry in self.entries.all():
             if record.id in entry.inside:
-                names = seen.objects.get(entry.id, KeptObject(entry.id)).names
                 kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
-                detail = ", ".join(map(repr, names)) or kind
+                detail = ", ".join(map(repr, seen.of(entry.id).names)) or kind
                 yield PinRecord("contained", detail=detail, object=entry.id)
 
     # -- what comes from the cluster: threads of the system's ------------------------------------

@@ -10,23 +10,24 @@ import functools
 import inspect
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
-from workbench.core.events import ID_BITS
+from workbench.core.events import ID_BITS, Output
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     BEGAN,
     ENDED,
     Head,
+    Message,
     Native,
     StoredValue,
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
@@ -42,6 +43,7 @@ from workbench.host.results import (
     retry_types,
     yields_results,
 )
+from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
@@ -62,6 +64,45 @@ def _process_state() -> ProcessState:
     """This process's, whatever sessions it serves, one after the other: of two, the second would
     take what tasks of the first have changed for what was there."""
     return ProcessState()
+
+
+class ChannelLink:
+    """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits;
+    ``settle`` returns when all that was sent is before whatever this process says next."""
+
+    def __init__(
+        self, worker: int, send: Callable[[bytes], object], settle: Callable[[], object] = bool
+    ) -> None:
+        self.settle = settle
+        self.work = TaskContext[Head]()
+        self._worker = worker
+        self._send = send
+        self._queue: deque[Message] = deque()
+        self._shown: dict[int, int] = {}
+        self._lock = threading.RLock()
+
+    def put(self, output: Output, /) -> None:
+        head = self.work.find(output.task)
+        if head is not None:
+            self._shown[output.task] = self._shown.get(output.task, 0) + 1
+            self.say(head, output.kind, output.data)
+
+    def say(self, head: Head, kind: str, data: bytes) -> None:
+        self._queue.append(
+            Message(head.task, kind, data, head.origin, head.audience, head.job, self._worker)
+        )
+
+    def shown(self, task: int) -> int:
+        """How many messages it has made, now that it is over."""
+        return self._shown.pop(task, 0)
+
+    def flush(self) -> None:
+        if not self._queue:
+            return
+        with self._lock:  # or what one thread takes out first could be sent last
+            batch = [self._queue.popleft() for _ in range(len(self._queue))]
+            if batch:
+                self._send(encode(batch))
 
 
 class Hosting:

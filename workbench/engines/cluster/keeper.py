@@ -144,6 +144,9 @@ class KeptSession(NamedTuple):
     jobs: tuple[JobRecord, ...]
     linger: float
 
+    def of(self, id: int) -> KeptObject:
+        return self.objects.get(id, KeptObject(id))
+
 
 class Keeper:
     """See the module. One thread at a time. ``clock`` is a monotonic one, in seconds.

@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any
 
 from workbench import context, error_notes
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.hosting import ChannelLink, Hosting
 from workbench.engines.dask.keys import key_of
 from workbench.engines.dask.session import DaskBackend
 from workbench.engines.dask.slots import Channel, HeadDone, RunHead

@@ -150,7 +150,7 @@ class DaskBackend:
     def workers(self) -> int:
         return sum(self.client.nthreads().values()) if self.end_reason is None else 0
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: str, *args: Any) -> Any:
         from workbench.engines.dask.scheduler import called
 
         asked = self.session, self.client.id, pickle.dumps((question, args))

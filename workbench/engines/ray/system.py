@@ -232,10 +232,10 @@ class RayBackend:
 
     # -- the keeper and the channel -----------------------------------------------------------
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: str, *args: Any) -> Any:
         try:
             self.settle()
-            return self._answer(partial(self._supervisor.ask.remote, question, args), timeout)
+            return self._answer(partial(self._supervisor.ask.remote, question, args))
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
 

@@ -14,9 +14,8 @@ import ray
 
 from workbench import context, error_notes
 from workbench.core.snapshot import INCARNATION
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.hosting import ChannelLink, Hosting
 from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
