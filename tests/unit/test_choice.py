@@ -188,7 +188,7 @@ def test_the_probe_needs_nothing_but_python() -> None:
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    found = probe.found(json.loads(run.stdout))
+    found = NodeVersions(**json.loads(run.stdout))
     assert found.workbench == ""
     assert set(found.packages.values()) == {""}
     here = probe.here()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import platform
+import re
 import signal
 import threading
 import time
@@ -217,13 +218,12 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         now = self.snapshot()
-        found = [r for r in now.objects if _matches(r, pattern)]
+        matches = re.compile(fnmatch.translate(pattern or "*")).match
+        found = [r for r in now.objects if any(map(matches, (*r.names, r.type or "")))]
         if order == "size":
             found.sort(key=lambda r: -r.size)
-        kept, others = found[:most], found[most:]
-        frame = now.replace(objects=())
-        size = sum(r.size for r in others)
-        return Change(frame, tuple(kept), others=len(others), others_size=size)
+        kept, others, size = found[:most], len(found[most:]), sum(r.size for r in found[most:])
+        return Change(now.replace(objects=()), tuple(kept), others=others, others_size=size)
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
         """All that keeps an object, as far as this process and the keeper know."""
@@ -365,11 +365,6 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         self._closed = True
         self.prints.abandon()
         self.entries.end_reason = "The session is the parent process's."
-
-
-def _matches(record: ObjectRecord, pattern: str) -> bool:
-    words = *record.names, record.type or ""
-    return not pattern or any(fnmatch.fnmatchcase(word, pattern) for word in words)
 
 
 if TYPE_CHECKING:

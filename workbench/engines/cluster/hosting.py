@@ -6,13 +6,13 @@ values through a `Packer`, and objects come from the system, by the engine of th
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
@@ -58,8 +58,11 @@ Deps = list[tuple[int, StoredValue]]
 Outcome = tuple[str, tuple[StoredValue, ...]]
 """How the task ended, and its results."""
 
+Ended = tuple[TaskEnd, tuple[StoredValue, ...]]
+"""The end of a task, and a value per result."""
 
-@functools.cache
+
+@cache
 def _process_state() -> ProcessState:
     """This process's, whatever sessions it serves, one after the other: of two, the second would
     take what tasks of the first have changed for what was there."""
@@ -151,25 +154,18 @@ class Hosting:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
-        """Run one task in this thread, and say how it ended: its end, and a value per result."""
-
-        def run_it(head: Head) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
-            return self._run(head, deps, inside)
-
+    def run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Ended:
+        """Run one task in this thread, and say how it ended."""
+        run = partial(self._run, deps=deps, inside=inside)
         if self._state is not None and head.method:  # an actor's process isn't shared
             self._state.close()
             self._state = None
         if self._state is None:
-            return run_it(head)
+            return run(head)
         plain = head.spec is None
-        return self._state.run(run_it, head, (head.function, head.origin) if plain else None)
+        return self._state.run(run, head, (head.function, head.origin) if plain else None)
 
-    def _run(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+    def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Ended:
         interrupts, task = self.interrupts, head.task
         keep: list[ObjectRef] = []  # what came along
         if head.is_own:
@@ -316,7 +312,7 @@ class Hosting:
     def _error(self, error: BaseException, head: Head) -> StoredValue:
         return self._packer.failure(task_failure(error, head.name, self._packer.reducers([])))
 
-    def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+    def _ended(self, head: Head, outcome: Outcome) -> Ended:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)

@@ -19,7 +19,7 @@ from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
 from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.probe import EXPRESSION, check, found, here
+from workbench.engines.probe import EXPRESSION, NodeVersions, check, here
 from workbench.engines.ray import calls
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
@@ -113,8 +113,10 @@ def _join(config: Config, variables: Variables) -> bool:
     if config.address not in ("", "local"):
         _join_at(config.address, options)
         return False
-    if not config.address and _join_here(options):
-        return False
+    if not config.address:
+        with contextlib.suppress(ConnectionError):  # this machine is part of no cluster
+            ray.init(address="auto", **options)
+            return False
     try:
         ray.init(
             address="local",
@@ -125,15 +127,6 @@ def _join(config: Config, variables: Variables) -> bool:
         )
     except Exception as error:  # it says no more: nodes that need longer than Ray waits
         raise SessionError(f"Ray didn't start here; trying again may help: {error}") from error
-    return True
-
-
-def _join_here(options: dict[str, Any]) -> bool:
-    """True if this machine is part of a cluster, to which we are connected now."""
-    try:
-        ray.init(address="auto", **options)
-    except ConnectionError:
-        return False
     return True
 
 
@@ -168,7 +161,8 @@ def _reach(address: str) -> None:
     """OSError if who listens at an address of a host and a port isn't Ray: Ray itself would try for
     minutes. Its servers speak HTTP/2, where both sides begin with a frame of settings."""
     host, _, port = address.removeprefix("ray://").partition("/")[0].rpartition(":")
-    if not (host and port.isdigit()) or _is_encrypted():
+    is_encrypted = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    if not (host and port.isdigit()) or is_encrypted:
         return
     with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as sock:
         sock.sendall(GREETING)
@@ -182,13 +176,9 @@ def _reach(address: str) -> None:
         )
 
 
-def _is_encrypted() -> bool:
-    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
-
-
 def _check_workers() -> None:
     try:
-        answers = [found(answer) for answer in _asked()]
+        answers = [NodeVersions(**answer) for answer in _asked()]
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
     check(here(), answers)
