@@ -143,7 +143,6 @@ class Hosting:
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
         self.actor = 0
-        self.called = ""
         self.namespace = ""
         self.is_restarted = False
         self.leaves = False
@@ -200,12 +199,10 @@ class Hosting:
     @contextmanager
     def _limited(self, head: Head) -> Iterator[None]:
         seconds = 0.0 if head.spec is None else head.spec.timeout
-        if not seconds:
-            yield
-            return
         timer = threading.Timer(seconds, self.interrupts.stop, [head.task])
         timer.daemon = True
-        timer.start()
+        if seconds:
+            timer.start()
         try:
             yield
         finally:
@@ -233,7 +230,7 @@ class Hosting:
         packed = self._packed(head, left)
         if head.method == CREATION:
             blueprint: Blueprint = self._function(head, left)
-            self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
+            self.actor, self._cls = head.actor, blueprint.cls
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
