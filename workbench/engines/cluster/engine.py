@@ -230,7 +230,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         now = self.snapshot()
         record = next((r for r in now.objects if r.id == what or what in r.names), None)
         if record is None and isinstance(what, str):
-            id = self._identified(what)
+            id = self._identify(what)
             record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
@@ -257,10 +257,6 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             if not of_kind and complete and kind != kinds[-1]:
                 continue  # only its arrays keep the handle
             yield PinRecord(kind, self.prefix, places=of_kind, complete=complete, seen=seen)
-
-    def _identified(self, text: str) -> int | None:
-        ref = self._identify(text)  # no variable of who asks for places may have it
-        return None if ref is None else ref.id
 
     def _reasons(self, record: ObjectRecord, seen: KeptSession) -> Iterator[PinRecord]:
         """What keeps it besides variables, as far as is known."""
@@ -368,6 +364,4 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
 
 if TYPE_CHECKING:
-
-    def _is_engine(engine: ClusterEngine) -> Engine:
-        return engine
+    _: type[Engine] = ClusterEngine

@@ -152,9 +152,7 @@ class Entries:
     def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""
         entry = self.get(ref.id)
-        if entry is None or engine_of(ref) is not self._engine:
-            if ref.session == self._engine.session and entry is not None:
-                return entry
+        if entry is None or ref.session != self._engine.session:
             raise ForeignRefError.between(ref.session, self._engine.session)
         return entry
 

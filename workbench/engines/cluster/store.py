@@ -210,6 +210,7 @@ class ClusterStore(Answering):
         left = enough - len(entries) + len(pending)
         if left <= 0 or (or_failed and any(entry.has_failed for entry in entries)):
             return True
+        self.check_open()
         with waiting(self.lends, lambda: [entry.id for entry in pending], left, timeout=timeout):
             seconds = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             found = wait_for(pending, left, seconds, lambda each: or_failed and each.has_failed)
@@ -224,9 +225,7 @@ class ClusterStore(Answering):
         for entry in entries:
             self.entries.watch(entry)
 
-        if sum(entry.is_over for entry in entries) < num_returns:
-            self.check_open()
-            self._wait(entries, num_returns, timeout)
+        self._wait(entries, num_returns, timeout)
         self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
@@ -297,11 +296,8 @@ class ClusterStore(Answering):
 
     def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
         # What was put isn't remembered here: an argument of joblib's is stored once more.
-        if (
-            type(value) is not np.ndarray
-            or changed
-            or (ref := self.entries.shown_by(value)) is None
-        ):
+        is_array = type(value) is np.ndarray and not changed
+        if (ref := self.entries.shown_by(value) if is_array else None) is None:
             return None
         whole, about = value.base, self.entries.of(ref).about
         if whole is None or about is None or about.type != describe(value):
@@ -366,7 +362,8 @@ class ClusterStore(Answering):
         self.check_open()
         found: KeptObject | None = self.backend.ask("find", name)
         if found is None:
-            return self._identify(name) if or_id else None
+            id = self._identify(name) if or_id else None
+            return None if id is None else self.borrow(id)
         ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
         entry.about = entry.about or found.about
         return ref
@@ -393,15 +390,11 @@ class ClusterStore(Answering):
         (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
-    def _identify(self, text: str) -> ObjectRef | None:
+    def _identify(self, text: str) -> int | None:
         if not (digits := digits_of(text)):
             return None
-        found = self.backend.ask("identify", digits)
-        refs = {each.id: self.entries.learn([each.id], [each.native])[0] for each in found}
-        handles = (self.entries.find(entry.id) for entry in self.entries.all())
-        refs |= {ref.id: ref for ref in handles if ref is not None}
-        id = id_like(digits, refs)
-        return None if id is None else refs[id]
+        kept = [each.id for each in self.backend.ask("identify", digits)]
+        return id_like(digits, {*kept, *(entry.id for entry in self.entries.all())})
 
 
 class ArrivalQueue(Arrivals):

@@ -129,9 +129,7 @@ class ClusterTasks(ClusterStore):
         if actor is not None:
             launch = launch._replace(actor=self.entries.native(actor)[0])
         head, task = launch.head, ids[0]
-        if not returns:
-            ids = []
-        refs = self._expect(head, ids)
+        refs = self._expect(head, ids[:returns])
         self.unfinished[task] = head
         if keep:  # before it can show anything
             known = replace(head, code=b"", args=b"", deps=(), inside=())
@@ -329,9 +327,8 @@ class ClusterTasks(ClusterStore):
             return True
         self._stop([*chosen, *others], force)
         with self._forgotten:
-            return self._forgotten.wait_for(
-                lambda: self.unfinished.keys().isdisjoint(chosen), timeout
-            )
+            over = partial(self.unfinished.keys().isdisjoint, chosen)
+            return self._forgotten.wait_for(over, timeout)
 
     # -- background cells, asked for again ------------------------------------------------------
 
@@ -344,8 +341,8 @@ class ClusterTasks(ClusterStore):
         results: list[ObjectRef | None] = []
         for task, natives in found.natives.items():
             refs = self._collected(task, natives[1:], found.ends.get(task))
-            named = [ref for bind, ref in zip(binds, refs, strict=False) if bind == name]
-            results += named if name else refs
+            named = zip(binds, refs, strict=False)
+            results += [ref for bind, ref in named if bind == name] if name else refs
         return CollectedJob(found.record, results)
 
     def _collected(

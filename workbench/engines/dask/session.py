@@ -40,7 +40,6 @@ from workbench.errors import ObjectLostError, SessionError, WorkbenchError, Work
 
 ALWAYS = 1 << 30  # so often Dask tries what is to be tried again always
 
-
 LOST = "The connection to the Dask scheduler was lost: the session is over."
 
 

@@ -78,10 +78,9 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
     while True:
         supervisor = _supervisor(name, session, is_own)
         there = ray.get(supervisor.session.remote())
-        joined = there != session
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
-        backend = RayBackend(there, supervisor, calls, joined, False)
+        backend = RayBackend(there, supervisor, calls, there != session, False)
         if is_own:
             backend.can = replace(backend.can, keep=ENDS_WITH_KERNEL)
         engine = ClusterEngine(
@@ -91,7 +90,7 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
             engine.join()
         except SessionError:
             engine.close(False)
-            if not joined or unique:
+            if not backend.joined or unique:
                 raise
             time.sleep(AGAIN)  # it ends at this moment: soon there is none of that name
         else:

@@ -16,7 +16,6 @@ from typing import Any
 
 import ray
 
-from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
@@ -206,7 +205,7 @@ class Supervisor:
 
     def _kill_named(self) -> None:
         mine = [f"{self._session}/{name}" for name in actors_of(self._session)]
-        for name in (*mine, name_of(self._session.partition(INCARNATION)[0])):
+        for name in (*mine, name_of(self._session)):
             with contextlib.suppress(ValueError):
                 ray.kill(ray.get_actor(name, namespace=NAMESPACE))
 

@@ -1,4 +1,5 @@
-"""RayBackend: `engines.cluster.backend.Backend` by what Ray has."""
+"""RayBackend: `engines.cluster.backend.Backend` by what Ray has; and Ray's errors as ours, in words
+for who never calls Ray."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 import ray
 
 from workbench import errors
+from workbench.core.snapshot import INCARNATION
 from workbench.engine.records import Abilities
 from workbench.engines.cluster.abilities import CAN
 from workbench.engines.cluster.backend import (
@@ -26,16 +28,15 @@ from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.work_thread import WorkThread
-from workbench.engines.ray.failures import first_line, translated
-from workbench.errors import SessionError
+from workbench.errors import SessionError, WorkbenchError
 
 NAMESPACE = "workbench"
 """Ray's, of all actors of ours that have a name."""
 
 
 def name_of(session: str) -> str:
-    """Under which name Ray knows the supervisor of the session that people call so."""
-    return f"workbench:{session}"
+    """Under which name Ray knows the supervisor of a session, by its name or its unique one."""
+    return f"workbench:{session.partition(INCARNATION)[0]}"
 
 
 AGAIN = 0.5
@@ -68,6 +69,58 @@ def actors_of(session: str) -> list[str]:
     ]
 
 
+_FREED = "It was freed. Put it again if you need it."
+
+_ENDED = "The task's worker process has ended before the task."
+
+# Of two that are of one class the first counts. '' stands for Ray's own words; of lost objects
+# these are an id, and advice for who calls Ray.
+_OURS: tuple[tuple[str, type[WorkbenchError], str], ...] = (
+    ("TaskCancelledError", errors.TaskCancelledError, "The task was stopped before it began."),
+    ("ActorUnavailableError", errors.ActorUnavailableError,
+     "The actor's process can't be reached: it is being made again, or the network fails. The "
+     "call may have run."),
+    ("OutOfMemoryError", errors.OutOfMemoryError, ""),
+    ("WorkerCrashedError", errors.WorkerCrashedError, _ENDED),
+    ("LocalRayletDiedError", errors.WorkerCrashedError, _ENDED),
+    ("NodeDiedError", errors.WorkerCrashedError, "The task's node has gone."),
+    ("ObjectFreedError", errors.ObjectFreedError, _FREED),
+    ("ReferenceCountingAssertionError", errors.ObjectFreedError, _FREED),
+    ("OwnerDiedError", errors.ObjectLostError,
+     "The object is lost: the process that owned it has ended, or its node has gone, and on Ray "
+     "objects end with their owner. Make it again. What has a name is the session's, and outlives "
+     "who made it."),
+    ("ObjectFetchTimedOutError", errors.ObjectLostError,
+     "Ray found no copy of the object in time. Try again; if that doesn't help, it is lost: make "
+     "it again."),
+    ("ObjectLostError", errors.ObjectLostError,
+     "The object is lost: the nodes that had copies of it have gone, and Ray couldn't make it "
+     "again. Run again what made it."),
+    ("ObjectStoreFullError", errors.StoreFullError, ""),
+)  # fmt: skip
+
+
+def translated(error: BaseException) -> WorkbenchError:
+    if isinstance(error, WorkbenchError):
+        return error
+    cause = getattr(error, "cause", None)
+    if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, BaseException):
+        return translated(cause)
+    said = first_line(error)
+    for name, ours, words in _OURS:
+        if isinstance(error, getattr(ray.exceptions, name)):
+            return ours(words or said)
+    if isinstance(error, ray.exceptions.RayActorError):
+        usual = "The actor died unexpectedly before finishing this task"
+        why = "" if not said or said.startswith(usual) else f" {said}"
+        return errors.ActorDiedError(f"The actor's process has ended.{why}")
+    return WorkbenchError(f"{type(error).__name__}: {said}")
+
+
+def first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
 class RayBackend:
     """See the module. ``calls`` is what Ray runs for us: the module of that name."""
 
@@ -95,6 +148,7 @@ class RayBackend:
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
+        self.leaves_ray = False  # True if this process came to Ray only for the session
 
     @property
     def workers(self) -> int:
@@ -254,12 +308,8 @@ class RayBackend:
                     ) from error
                 time.sleep(AGAIN)
             except ray.exceptions.RayActorError as error:
-                raise SessionError(self._lost()) from error
-
-    def _lost(self) -> str:
-        if self._over is None:
-            self._over = "The session has ended: its supervisor is gone."
-        return self._over
+                self._over = self._over or "The session has ended: its supervisor is gone."
+                raise SessionError(self._over) from error
 
     def tell(self, question: str, *args: Any) -> None:
         """Each when the one before was heard: Ray itself may begin an actor's calls in another
@@ -340,6 +390,3 @@ class RayBackend:
         self._results.close()
         if self.leaves_ray:
             ray.shutdown()
-
-    leaves_ray = False
-    """True if this process came to Ray only for the session."""

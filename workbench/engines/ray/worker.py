@@ -13,7 +13,6 @@ from typing import Any
 import ray
 
 from workbench import context, error_notes
-from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.hosting import ChannelLink, Hosting
 from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
@@ -28,8 +27,7 @@ def hosting(session: str, calls: Any) -> Hosting:
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
-    name = name_of(session.partition(INCARNATION)[0])
-    supervisor = ray.get_actor(name, namespace=NAMESPACE)
+    supervisor = ray.get_actor(name_of(session), namespace=NAMESPACE)
     backend = RayBackend(session, supervisor, calls, True, True)
     engine = ClusterEngine(backend)
     node = ray.get_runtime_context().get_node_id()
