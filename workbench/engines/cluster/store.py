@@ -224,7 +224,6 @@ class ClusterStore(Answering):
         entries = [self.entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
         for entry in entries:
             self.entries.watch(entry)
-
         self._wait(entries, num_returns, timeout)
         self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
