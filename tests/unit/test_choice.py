@@ -180,7 +180,7 @@ def test_the_probe_needs_nothing_but_python() -> None:
     """Evaluated in a Python that has no packages, it says so."""
     code = f"import json; print(json.dumps({probe.EXPRESSION}))"
     said = subprocess.check_output([sys.executable, "-I", "-S", "-c", code])
-    found = probe.found(json.loads(said))
+    found = NodeVersions(**json.loads(said))
     assert found.workbench == ""
     assert set(found.packages.values()) == {""}
     here = probe.here()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
 from workbench.engine.base import Engine, Observed, acting_on
 from workbench.engine.queries import Held, Matching, Reasons
+from workbench.engines.choice import system_of
 from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
 
@@ -128,15 +128,15 @@ def observed(of: Any = None) -> Observed:
     """
     if of is None:
         return engine()
-    if isinstance(of, ModuleType) and of.__name__ == "ray":
+    system = system_of(of)
+    if system == "ray":
         from workbench.engines.ray.observed import Ray
 
         return Ray(of)
-    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask.observed import Dask, is_client
+    if system == "dask":
+        from workbench.engines.dask.observed import Dask
 
-        if is_client(of):
-            return Dask(of)
+        return Dask(of)
     raise TypeError(
         "Views are of the current session (give nothing), of a Dask cluster (give its "
         f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."

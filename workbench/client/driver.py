@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable
 
 from workbench.client.base import ClientBase
@@ -104,10 +102,7 @@ class Driver(Client, SessionPresentation):
     # -- the reading thread -----------------------------------------------------------------------
 
     def _output(self, message: ev.Output) -> None:
-        try:
-            self.listener.output(message)
-        except Exception:  # what shows output must not be able to end the connection
-            traceback.print_exc(file=sys.__stderr__)
+        self.listener.show(message)
 
     def _completed(self, message: do.JobComplete) -> None:
         results = self.granted(message.results)

@@ -25,7 +25,6 @@ from workbench.engine.records import CollectedJob as CollectedJob
 from workbench.engine.records import Comparing as Comparing
 from workbench.engine.records import Copying as Copying
 from workbench.engine.records import Exported as Exported
-from workbench.engine.records import Lack as Lack
 from workbench.engine.records import Running as Running
 from workbench.engine.records import SessionFacts as SessionFacts
 from workbench.engine.records import Shown as Shown

@@ -47,11 +47,15 @@ class Lending(Protocol):
 
 
 def waiting(
-    lending: Lending | None, missing: Missing = tuple, enough: int = 0, item: int = 0
+    lending: Lending | None,
+    missing: Missing = tuple,
+    enough: int = 0,
+    item: int = 0,
+    timeout: float | None = None,
 ) -> AbstractContextManager[None]:
     """Lend during code that waits in a task: for ``enough`` of these, or until the code ends if it
     waits for none. Meanwhile other tasks run in its place."""
-    return nullcontext() if lending is None else lending.waiting(missing, enough, item)
+    return nullcontext() if lending is None else lending.waiting(missing, enough, item, timeout)
 
 
 def new_future(lending: Lending | None, missing: Missing, item: int = 0) -> Future[Any]:

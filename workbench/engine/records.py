@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -55,28 +57,10 @@ class Call(NamedTuple, Generic[Options]):
     parameters: tuple[str, ...] = ()
 
 
-class Lack(str):
-    """Message on what an engine can't do: what, why, and what to do instead.
-
-    The text has all three; each is a complete sentence.
-    """
-
-    what: str
-    why: str
-    instead: str
-
-    def __new__(cls, what: str, why: str, instead: str) -> Lack:
-        made = super().__new__(cls, f"{what} {why} {instead}")
-        made.what, made.why, made.instead = what, why, instead
-        return made
-
-    def __reduce__(self) -> tuple[type[Lack], tuple[str, str, str]]:
-        return Lack, (self.what, self.why, self.instead)
-
-
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """Abilities of an engine beyond being observed: '', or a text on why it can't: see `Lack`.
+    """Abilities of an engine beyond being observed: '', or a text of three sentences at least: what
+    it can't, why, and what to do instead.
 
     ``get``: fetch an object (and report its cost). ``free``: drop it though somebody has it;
     ``pin``: keep it whoever drops it, ``resident``: also in memory; ``spill``: move it to disk.
@@ -172,6 +156,13 @@ class CellListener:
     roots: Callable[[], Mapping[str, Any]] = dict
     tally: Callable[[], CallTally | None] = _nothing
     flush: Callable[[], object] = _nothing
+
+    def show(self, output: Output) -> None:
+        """Pass on what a task shows; an error in that must not be able to end the connection."""
+        try:
+            self.output(output)
+        except Exception:
+            traceback.print_exc(file=sys.__stderr__)
 
 
 CREATION = "__init__"

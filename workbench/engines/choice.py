@@ -93,19 +93,23 @@ def _of_where(where: Any) -> Choice:
             f"{where!r} is neither an engine ({', '.join(ENGINES)}) nor an address: write "
             f'{EXAMPLES}; of Ray\'s other addresses `init(engine="ray", address={where!r})`.'
         )
-    if isinstance(where, ModuleType) and where.__name__ == "ray":
-        if not where.is_initialized():
-            raise SessionError("This process isn't connected to Ray: `ray.init()` comes first.")
-        return Choice("ray", None, where)
-    classes = type(where).__mro__
-    if any(
-        (c.__module__.partition(".")[0], c.__name__) == ("distributed", "Client") for c in classes
-    ):
-        return Choice("dask", None, where)
+    system = system_of(where)
+    if system == "ray" and not where.is_initialized():
+        raise SessionError("This process isn't connected to Ray: `ray.init()` comes first.")
+    if system is not None:
+        return Choice(system, None, where)
     raise TypeError(
         f"init takes {EXAMPLES}, a distributed.Client or the module ray; not "
         f"{type(where).__name__}."
     )
+
+
+def system_of(thing: object) -> str | None:
+    """``ray`` of the module ray, ``dask`` of a distributed.Client. Imports nothing."""
+    if isinstance(thing, ModuleType):
+        return "ray" if thing.__name__ == "ray" else None
+    names = {(c.__module__.partition(".")[0], c.__name__) for c in type(thing).__mro__}
+    return "dask" if ("distributed", "Client") in names else None
 
 
 def engine_at(address: str) -> str | None:

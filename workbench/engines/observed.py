@@ -1,8 +1,7 @@
 """Sessions of other systems, observed: what is the same for Ray's and Dask's.
 
-Their own modules ask them and make a snapshot of it; here are the differences between two
-snapshots, and how to come by the next one without being a burden. Nothing here changes anything
-there.
+Their own modules ask them and make a snapshot of it; here is what has changed since the last one,
+and how to come by the next one without being a burden. Nothing here changes anything there.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-
-import msgspec
 
 from workbench.client.survey import held
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
@@ -34,63 +31,13 @@ def id_of(key: str) -> int:
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
 
 
-# -- what has changed ------------------------------------------------------------------------------
-
-
-def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
-    """What has changed between two snapshots; None if nothing has. The first one is all new.
-
-    That time went by is no change. Of the history, all of the second one's counts as new.
-    """
-    old = {} if before is None else {record.id: record for record in before.objects}
-    new = {record.id: record for record in after.objects}
-    objects = tuple(r for id, r in new.items() if id not in old or _differs(old[id], r))
-    gone = tuple(id for id in old if id not in new)
-    same = before is not None and _frame(before) == _frame(after)
-    if same and not (objects or gone or after.history):
-        return None
-    return Change(after.replace(objects=()), objects, gone)
-
-
-def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
-    """True if it differs but for its age."""
-    known = before.age is not None and after.age is not None
-    return before.at(0.0 if known else before.age) != after.at(0.0 if known else after.age)
-
-
-def _frame(snapshot: Snapshot) -> Snapshot:
-    return msgspec.structs.replace(snapshot, objects=(), history=None, taken=0.0)
-
-
-class SeenHistory:
-    """How full a session was since somebody looked, and what came and went before their eyes."""
-
-    def __init__(self) -> None:
-        self._before: frozenset[int] | None = None
-        self._puts = self._frees = 0
-        self._last: tuple[int | None, ...] = ()
-
-    def noted(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with what is new of it as its history. What was spilled isn't seen."""
-        if snapshot.live is None:
-            return snapshot
-        now = frozenset(record.id for record in snapshot.objects)
-        if self._before is not None:
-            self._puts += len(now - self._before)
-            self._frees += len(self._before - now)
-        self._before = now
-        levels = (snapshot.live, snapshot.spilled, self._puts, self._frees)
-        history = () if levels == self._last else (Sample(0.0, *levels, None),)
-        self._last = levels
-        return snapshot.replace(history=history)
-
-
 class PolledChanges:
     """`engine.following.Changes` of a session that has to be polled.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
     the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
-    there is no answer: there may be one the next time.
+    there is no answer: there may be one the next time. The history is how full the session was
+    since somebody looked, and what came and went before their eyes; what was spilled isn't seen.
     """
 
     def __init__(
@@ -103,7 +50,8 @@ class PolledChanges:
         self._is_over = is_over
         self._clock = clock
         self._before: Snapshot | None = None
-        self._history = SeenHistory()
+        self._puts = self._frees = 0
+        self._last: Sample | None = None
         self._due = 0.0
         self._interrupted = threading.Event()
         self._is_hurried = False
@@ -123,14 +71,33 @@ class PolledChanges:
         self._is_hurried = False
         began = self._clock()
         try:
-            now = self._history.noted(self._look())
+            now = self._look()
         except SessionError:
             return None
         finally:
             ended = self._clock()
             self._due = ended + max(PACE, SHARE * (ended - began))
-        change, self._before = difference(self._before, now), now
-        return change
+        return self._changed(now)
+
+    def _changed(self, now: Snapshot) -> Change | None:
+        """What has changed since the last look; None if nothing has: that time went by is no
+        change. The first time all is new."""
+        before, self._before = self._before, now
+        old = {} if before is None else {record.id: record for record in before.objects}
+        new = {record.id: record for record in now.objects}
+        gone = tuple(id for id in old if id not in new)
+        if before is not None:
+            self._puts += len(new.keys() - old.keys())
+            self._frees += len(gone)
+        history = now.history
+        if now.live is not None:
+            sample = Sample(0.0, now.live, now.spilled, self._puts, self._frees, None)
+            history, self._last = () if sample == self._last else (sample,), sample
+        objects = tuple(r for id, r in new.items() if id not in old or _differs(old[id], r))
+        same = before is not None and _frame(before) == _frame(now)
+        if same and not (objects or gone or history):
+            return None
+        return Change(now.replace(objects=(), history=history), objects, gone)
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -148,7 +115,14 @@ class PolledChanges:
         self._interrupted.set()
 
 
-# -- the session -----------------------------------------------------------------------------------
+def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
+    """True if it differs but for its age."""
+    known = before.age is not None and after.age is not None
+    return before.at(0.0 if known else before.age) != after.at(0.0 if known else after.age)
+
+
+def _frame(snapshot: Snapshot) -> Snapshot:
+    return snapshot.replace(objects=(), history=None, taken=0.0)
 
 
 class Observer(ABC, Answering):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from workbench.errors import SessionError
 
@@ -44,11 +44,7 @@ class NodeVersions(NamedTuple):
 
 
 def here() -> NodeVersions:
-    return found(eval(EXPRESSION))
-
-
-def found(answer: dict[str, Any]) -> NodeVersions:
-    return NodeVersions(**answer)
+    return NodeVersions(**eval(EXPRESSION))
 
 
 def check(ours: NodeVersions, theirs: Sequence[NodeVersions]) -> None:

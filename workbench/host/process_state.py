@@ -19,6 +19,7 @@ from workbench.surroundings.seeding import Seeds
 from workbench.surroundings.surroundings import Surroundings
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 SHARE = 50
 """Short consecutive tasks of one kind spend at most 1 / `SHARE` of their time on restoring."""
@@ -42,7 +43,7 @@ class ProcessState:
         """Code that runs from now on keeps what it changes."""
         self._surroundings.close()
 
-    def run(self, task: Callable[[T], object], argument: T, kind: Hashable) -> None:
+    def run(self, task: Callable[[T], R], argument: T, kind: Hashable) -> R:
         """Run a task in a clean process.
 
         Checking the state takes longer than the shortest tasks. So tasks of one ``kind`` that
@@ -52,7 +53,7 @@ class ProcessState:
         if kind is None or kind != self._kind or time.perf_counter() >= self._due:
             self.clean()
         self._kind, self._is_clean = kind, False
-        self._context.copy().run(task, argument)
+        return self._context.copy().run(task, argument)
 
     def clean(self) -> None:
         """Put back what tasks have changed. Best while nobody waits."""

@@ -75,9 +75,13 @@ class TaskContext(Generic[T]):
         """True if the task is running."""
         return task in self._active
 
+    def find(self, task: int) -> T | None:
+        """Return the task if code of it runs: itself, or threads that it left."""
+        return self._active.get(task) or self._lingering.get(task)
+
     def is_active(self, task: int) -> bool:
-        """True if code of the task runs: itself, or threads that it left."""
-        return task in self._active or task in self._lingering
+        """True if code of the task runs."""
+        return self.find(task) is not None
 
     def starts(self, thread: Thread) -> None:
         """Note that the calling code is about to start a thread."""

@@ -393,7 +393,7 @@ def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 def lacks_text(lacks: Iterable[str]) -> str:
     """Word what the engine can't do, a line each: the first sentence."""
-    return "\n".join(dict.fromkeys(getattr(lack, "what", lack) for lack in lacks))
+    return "\n".join(dict.fromkeys(lack.partition(". ")[0].rstrip(".") + "." for lack in lacks))
 
 
 def store_text(snapshot: Snapshot) -> str:

@@ -60,7 +60,7 @@ def lessons(can: Abilities) -> dict[str, tuple[str, ...]]:
     """Return the lessons for these abilities; a cluster decides itself what stays in memory."""
     if not can.resident:
         return LESSONS
-    return LESSONS | {"pins": (*LESSONS["pins"][:-1], str(can.resident))}
+    return LESSONS | {"pins": (*LESSONS["pins"][:-1], can.resident)}
 
 
 REPEATED = "serialized {} ×: put it once"

@@ -349,10 +349,12 @@ def _usual_form(header: bytes) -> tuple[Any, ...] | None:
     return (own, shape, order) if is_own else None
 
 
-def from_parts(header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE) -> Any:
+def from_parts(
+    header: bytes, parts: Sequence[Any], where: Where = _SOMEWHERE, load: Load = load
+) -> Any:
     """Build a value whose buffers and pickle are separate; the pickle comes last."""
     if header[:1] == b"F":
-        return deserialize(header, parts[0], where)
+        return deserialize(header, parts[0], where, load=load)
     return load(memoryview(parts[-1]), parts[:-1], where)
 
 

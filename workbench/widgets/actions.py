@@ -16,6 +16,7 @@ from workbench.engine.base import Engine, Observed, acting_on
 from workbench.engine.queries import Reasons
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
+from workbench.report.facts import lacks_text
 from workbench.report.page import BUTTONS, PageAnswer, Tree
 from workbench.serialization.costs import Cost
 
@@ -54,7 +55,7 @@ def _free(engine: Engine, id: int, request: Request) -> PageAnswer:
 def _pin(engine: Engine, id: int, request: Request) -> PageAnswer:
     engine.pin(engine.borrow(id), True, "a live view's button")
     if lack := engine.can.resident:
-        return PageAnswer(f"Pinned until it is unpinned. {getattr(lack, 'what', lack)}")
+        return PageAnswer(f"Pinned until it is unpinned. {lacks_text([lack])}")
     return PageAnswer("Pinned: it stays, in memory, until it is unpinned.")
 
 

@@ -17,7 +17,7 @@ from workbench.engines.cluster.backend import Backend, StoredValue
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.cluster.entries import FAILED, PENDING, READY
 from workbench.engines.cluster.store import ClusterStore
-from workbench.errors import SessionError
+from workbench.errors import GetTimeoutError, ObjectLostError, SessionError
 from workbench.ref import ObjectRef
 
 
@@ -64,6 +64,9 @@ def test_who_tells_that_a_future_s_object_is_there_does_not_wait_for_it(world: W
     assert not future.done()
     world.system.may_read.set()
     assert future.result(TIMEOUT) == [1, 2]
+    world.store.opening.finish()
+    del ref
+    assert world.entries.get(7) is None  # it was known as long as its handle lived
 
 
 def test_futures_of_a_session_that_is_over_say_so(world: World) -> None:
@@ -89,14 +92,14 @@ def test_a_future_s_callback_may_wait_for_another_future(world: World) -> None:
 
 def test_who_waits_for_many_hears_of_a_failure_at_once(world: World) -> None:
     refs = [world.object(id, id) for id in range(3)]
-    done = world.entries.until_known([world.entries.of(ref) for ref in refs])
     world.entries.settle(0, READY)
-    assert not done()
-    world.entries.settle(2, FAILED)
-    assert done()
-    done = world.entries.until_known([world.entries.of(ref) for ref in refs[:2]])
-    world.entries.settle(1, READY)
-    assert done()
+    with pytest.raises(GetTimeoutError, match="2 of 3"):
+        world.store.get(refs, 0.0, False)
+    lost = 2, FAILED, None, ObjectLostError("gone")
+    threading.Timer(0.01, world.entries.settle, lost).start()
+    with pytest.raises(ObjectLostError, match="gone"):
+        world.store.get(refs, TIMEOUT, False)
+    assert world.store.wait(refs, 3, 0.0) == ([refs[0], refs[2]], [refs[1]])
 
 
 def test_each_question_is_answered_by_what_takes_all_that_it_says() -> None:

@@ -21,8 +21,7 @@ from workbench.engines.cluster.backend import (
     decode_head,
     encode,
 )
-from workbench.engines.cluster.channel import ChannelLink
-from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.hosting import ChannelLink, Hosting
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.parcels import Packer
 from workbench.errors import TaskCancelledError, TaskTimeoutError

@@ -6,12 +6,17 @@ import msgspec
 import pytest
 
 from workbench.core.events import TaskSpec
+from workbench.core.snapshot import ClientRecord
+from workbench.engines.cluster import keeper
 from workbench.engines.cluster.backend import BEGAN, ENDED, Head, Message, TaskEnd
 from workbench.engines.cluster.keeper import NOBODY, SILENT, STOPS, Keeper, batch_of, stops_of
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames
 
 ME, OTHER, JOB = 11, 12, 100
+
+
+def driver(id: int) -> ClientRecord:
+    return ClientRecord(id, 1, "driver", "", id, "far")
 
 
 class World:
@@ -19,7 +24,7 @@ class World:
         self.now = 0.0
         self.woken: list[int] = []
         self.keeper = Keeper(lambda: self.now, self.woken.append)
-        self.keeper.join(ME, 1, "me")
+        self.keeper.join(driver(ME))
         (self.jobs,) = (part for part in self.keeper.parts if isinstance(part, KeptJobs))
 
     def push(self, *messages: Message) -> None:
@@ -95,7 +100,7 @@ def test_a_job_is_collected_by_a_new_kernel_while_it_runs(world: World) -> None:
     world.keeper.leave(ME)
     assert world.jobs.jobs()[0].kept
     world.shows("two\n")
-    world.keeper.join(OTHER, 2, "again")
+    world.keeper.join(driver(OTHER))
     assert world.jobs.collect(JOB, 0, 0) is not None  # who asks for one variable takes no output
     assert (world.take(OTHER), world.jobs.jobs()[0].kept) == ([], True)
     found = world.jobs.collect(JOB, OTHER, 9)
@@ -121,7 +126,7 @@ def test_a_task_whose_process_died_ends_too(world: World) -> None:
 
 
 def test_names_are_found_by_name_and_by_object() -> None:
-    names = KeptNames()
+    names = keeper.KeptNames()
     for name, id, native in (("a", 1, "one"), ("ab", 2, "two"), ("a", 3, "three")):
         names.bind(name, id, native, None)
     assert sorted(names.named("a")) == ["a", "ab"]
@@ -135,7 +140,7 @@ def test_names_are_found_by_name_and_by_object() -> None:
 
 
 def test_a_pinned_object_is_kept_whatever_its_names() -> None:
-    names = KeptNames()
+    names = keeper.KeptNames()
     names.pin(1, "one", None, "cell 3")
     names.pin(2, "two", None, "cell 4")
     names.bind("a", 1, "one", None)
@@ -156,16 +161,16 @@ def test_a_pinned_object_is_kept_whatever_its_names() -> None:
 
 
 def test_drivers_say_where_they_are(world: World) -> None:
-    world.keeper.join(OTHER, 2, "", "far", "0a")
+    world.keeper.join(driver(OTHER), "0a")
     world.keeper.leave(ME)
-    world.keeper.join(13, 3, "")
+    world.keeper.join(driver(13))
     first, second = world.keeper.drivers()
     assert (first.client, first.host, second.client) == (OTHER, "far", 13)
     assert world.keeper.processes() == {OTHER: "0a", 13: ""}
 
 
 def test_a_session_outlives_its_last_driver_as_long_as_one_said(world: World) -> None:
-    world.keeper.join(OTHER, 2, "", linger=120.0)
+    world.keeper.join(driver(OTHER), linger=120.0)
     world.keeper.leave(OTHER)
     assert world.keeper.seconds_left() is None, "somebody is there"
     world.now = 50.0

@@ -20,7 +20,7 @@ from workbench import errors
 )
 def test_losses_are_in_our_words(name: str, ours: type[errors.WorkbenchError], words: str) -> None:
     ray = pytest.importorskip("ray")
-    from workbench.engines.ray.failures import translated
+    from workbench.engines.ray.system import translated
 
     error = getattr(ray.exceptions, name)("ab" * 28, owner_address=b"", call_site="")
     found = translated(error)

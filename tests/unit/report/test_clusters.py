@@ -14,13 +14,13 @@ from tests.unit.widgets import snapshots
 from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import Place
 from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
-from workbench.engine.base import Abilities, Lack, SessionFacts
+from workbench.engine.base import Abilities, SessionFacts
 from workbench.format import UNKNOWN
 from workbench.report import cards, facts, html, json, page, sessions, text, view_texts, why
 from workbench.report.processes import Processes
 from workbench.widgets.actions import perform
 
-LACK = Lack("Dask has no streams.", "Its tasks have one result.", "Submit a task for each item.")
+LACK = "Dask has no streams. Its tasks have one result. Submit a task for each item."
 
 OBJECT = ObjectRecord(
     7, "ready", ("df",), 8_000_000, "worker", None, (), None, 0, 0, age=None, type=None
@@ -155,13 +155,13 @@ def test_a_pin_promises_no_memory_where_the_engine_gives_none() -> None:
     pin = SimpleNamespace(can=Abilities(), borrow=int, pin=lambda *_: None)
     request = {"do": "pin", "id": "1"}
     assert "in memory" in perform(cast(Any, pin), request)["text"]
-    lack = Lack("It may move to disk.", "The store is another's.", "Make it larger.")
+    lack = "It may move to disk. The store is another's. Make it larger."
     pin.can = Abilities(resident=lack)
     assert (
         perform(cast(Any, pin), request)["text"]
         == "Pinned until it is unpinned. It may move to disk."
     )
-    assert view_texts.lessons(pin.can)["pins"][-1] == str(lack)
+    assert view_texts.lessons(pin.can)["pins"][-1] == lack
 
 
 def test_the_line_that_says_what_was_started() -> None:

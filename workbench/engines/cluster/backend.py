@@ -174,20 +174,16 @@ class Backend(Protocol):
     """The session's unique name, the same in all its processes."""
     joined: bool
     """True if the session was there before this process came."""
+    process: str
+    """What the system calls this process; '' if it says by itself who has gone."""
+    address: str
+    """Where the cluster is."""
     blocks: bool
     """True if who waits must do so with `wait`: this is a task, whose slot that lends."""
 
     @property
-    def process(self) -> str:
-        """What the system calls this process; '' if it says by itself who has gone."""
-
-    @property
     def workers(self) -> int:
         """Processors that tasks may have, as far as known."""
-
-    @property
-    def address(self) -> str:
-        """Where the cluster is."""
 
     # -- objects
 
@@ -249,7 +245,7 @@ class Backend(Protocol):
 
     # -- the keeper and the channel
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: str, *args: Any) -> Any:
         """Call a method of the session's `Keeper`, and wait for what it returns. It has heard by
         then what this process told it before."""
 

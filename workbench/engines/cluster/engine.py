@@ -1,4 +1,5 @@
-"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`: the last layer of `process`.
+"""ClusterEngine: an `engine.base.Engine` over a cluster's `Backend`. Its layers, a file each:
+`store`, `tasks` and this.
 
 The same in a driver and in a cluster's worker: there it has a `Hosting`, whose tasks it serves.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import platform
+import re
 import signal
 import threading
 import time
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.client.referrer_search import find_referrers
 from workbench.client.survey import held
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
-from workbench.core.events import USUAL
+from workbench.core.events import USUAL, Output
 from workbench.core.snapshot import (
     A_RESULT,
     ACTOR_PREFIX,
@@ -44,7 +46,6 @@ from workbench.engines.cluster.entries import (
 )
 from workbench.engines.cluster.hosting import Hosting
 from workbench.engines.cluster.keeper import FREES, STOPS, KeptSession, ids_of, stops_of
-from workbench.engines.cluster.kept_names import KeptObject
 from workbench.engines.cluster.tasks import ClusterTasks
 from workbench.engines.observed import PolledChanges
 from workbench.errors import SessionError
@@ -104,16 +105,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
 
     def join(self) -> None:
         """Say that this driver is here; from now on what tasks show comes."""
-        process = self.backend.process
-        self.backend.ask(
-            "join",
-            self.prefix,
-            os.getpid(),
-            process_label(),
-            platform.node(),
-            process,
-            self._linger,
-        )
+        self.backend.ask("join", self._me(), self.backend.process, self._linger)
         self.backend.listen(self.prefix, self.heard)
 
     # -- what is told of the session: its records, as far as they are known here ------------------
@@ -150,7 +142,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         return ClientRecord(self.prefix, os.getpid(), role, process_label(), self.prefix, host)
 
     def _record(self, entry: KnownObject, seen: KeptSession) -> ObjectRecord:
-        known = seen.objects.get(entry.id, KeptObject(entry.id))
+        known = seen.of(entry.id)
         job, waits = seen.results.get(entry.id, ("", False))
         about = entry.about or known.about
         size = 0 if about is None else about.inband + about.outband
@@ -187,7 +179,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             return None
         try:
             record = self._record(entry, self._seen())
-        except (SessionError, TimeoutError):
+        except SessionError:
             return None
         task = None
         if entry.state == PENDING:
@@ -221,25 +213,24 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     def shown(self, array: Any) -> Shown | None:
         if (ref := self.entries.shown_by(array)) is None:
             return None
-        entry, kept = self.entries.of(ref), self._seen().objects.get(ref.id, KeptObject(ref.id))
+        entry, kept = self.entries.of(ref), self._seen().of(ref.id)
         return Shown(ref.id, kept.names, "" if entry.about is None else entry.about.type)
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         now = self.snapshot()
-        found = [r for r in now.objects if _matches(r, pattern)]
+        matches = re.compile(fnmatch.translate(pattern or "*")).match
+        found = [r for r in now.objects if any(map(matches, (*r.names, r.type or "")))]
         if order == "size":
             found.sort(key=lambda r: -r.size)
-        kept, others = found[:most], found[most:]
-        frame = now.replace(objects=())
-        size = sum(r.size for r in others)
-        return Change(frame, tuple(kept), others=len(others), others_size=size)
+        kept, others, size = found[:most], len(found[most:]), sum(r.size for r in found[most:])
+        return Change(now.replace(objects=()), tuple(kept), others=others, others_size=size)
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
         """All that keeps an object, as far as this process and the keeper know."""
         now = self.snapshot()
         record = next((r for r in now.objects if r.id == what or what in r.names), None)
         if record is None and isinstance(what, str):
-            id = self._identified(what)
+            id = self._identify(what)
             record = next((r for r in now.objects if r.id == id), None)
         if record is None:
             return None
@@ -267,24 +258,18 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
                 continue  # only its arrays keep the handle
             yield PinRecord(kind, self.prefix, places=of_kind, complete=complete, seen=seen)
 
-    def _identified(self, text: str) -> int | None:
-        ref = self._identify(text)  # no variable of who asks for places may have it
-        return None if ref is None else ref.id
-
     def _reasons(self, record: ObjectRecord, seen: KeptSession) -> Iterator[PinRecord]:
         """What keeps it besides variables, as far as is known."""
-        yield from (PinRecord("name", detail=name) for name in record.names)
-        yield from (PinRecord("user", detail=site) for site in (record.pinned,) if site)
-        yield from (PinRecord("job", detail=job) for job in (record.job,) if job)
-        yield from (PinRecord("escaped", detail=site) for site in record.escapes)
+        kept = {"name": record.names, "user": [record.pinned], "job": [record.job]}
+        for reason, details in (*kept.items(), ("escaped", record.escapes)):
+            yield from (PinRecord(reason, detail=each) for each in details if each)
         for task in list(self.unfinished.values()):
             if record.id in task.needs:
                 yield PinRecord("task", detail=task.name, object=task.task)
         for entry in self.entries.all():
             if record.id in entry.inside:
-                names = seen.objects.get(entry.id, KeptObject(entry.id)).names
                 kind = entry.about.type if entry.about is not None else entry.name or A_RESULT
-                detail = ", ".join(map(repr, names)) or kind
+                detail = ", ".join(map(repr, seen.of(entry.id).names)) or kind
                 yield PinRecord("contained", detail=detail, object=entry.id)
 
     # -- what comes from the cluster: threads of the system's ------------------------------------
@@ -296,18 +281,18 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             elif message.kind == FREES:
                 self.let_go(ids_of(message.data))
             elif message.kind == STOPS:
-                self._stop_here(*stops_of(message.data))
+                self.stop_here(*stops_of(message.data))
             else:
-                self.show(message)
+                kind, data, origin = message.kind, message.data, message.origin
+                self.listener.show(Output(message.task, kind, data, origin, message.worker))
 
-    def _stop_here(self, tasks: Sequence[int], force: bool) -> None:
+    def stop_here(self, tasks: Sequence[int], force: bool) -> None:
         """Stop those that run here, and what they have submitted; others when they begin here."""
         if self.hosting is None:
             return
         for task in tasks:
-            if force and self.hosting.work.runs(task):
+            if self.hosting.stop(task) and force:
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.hosting.stop(task)
         nested = [each.task for each in list(self.unfinished.values()) if each.parent in tasks]
         if nested:
             # It asks all what they run, this process too: apart from who hears that.
@@ -378,14 +363,5 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
         self.entries.end_reason = "The session is the parent process's."
 
 
-def _matches(record: ObjectRecord, pattern: str) -> bool:
-    if not pattern:
-        return True
-    words = [*record.names, record.type or "", f"{record.id:016x}"]
-    return any(fnmatch.fnmatch(word, pattern) or pattern in word for word in words)
-
-
 if TYPE_CHECKING:
-
-    def _is_engine(engine: ClusterEngine) -> Engine:
-        return engine
+    _: type[Engine] = ClusterEngine

@@ -8,80 +8,72 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
 from workbench.core.events import About
 from workbench.engine.base import engine_of
-from workbench.engine.following import Arrivals
 from workbench.engine.lending_future import Missing
 from workbench.engines.cluster.backend import Backend, Native
-from workbench.errors import ForeignRefError, SessionError, WorkbenchError
+from workbench.errors import ForeignRefError, ObjectFreedError, WorkbenchError
 from workbench.memory.views import bases
 from workbench.ref import ObjectRef
 
-Listener = Callable[[int], None]
+F = TypeVar("F", bound=futures.Future[Any])
 
 PENDING, READY, FAILED, FREED, UNKNOWN = "pending", "ready", "failed", "freed", "in the store"
 
 
-@dataclass(slots=True, eq=False)
-class KnownObject:
-    """One object. ``native`` is the system's; None while it isn't known. ``error``: why there is
-    none; ``task`` made it, or will, named ``name``; ``inside`` are the objects that it refers to,
-    as far as that is known."""
+class KnownObject(futures.Future[None]):
+    """One object: done once it is there, or never will be; and when the session ends.
 
-    id: int
-    native: Native
-    state: str
-    error: WorkbenchError | None = None
-    about: About | None = None
-    inside: tuple[int, ...] = ()
-    task: int = 0
-    name: str = ""
-    job: int = 0
-    actor: str = ""
-    created: float = field(default_factory=time.monotonic)
-    listeners: list[Listener] = field(default_factory=list)
-    is_watched: bool = False
-    shown: list[ShownArray] = field(default_factory=list)  # base of all arrays that show it
+    ``native`` is the system's; None while it isn't known. ``error``: why there is none; ``task``
+    made it, or will, named ``name``; ``inside`` are the objects that it refers to, as far as that
+    is known.
+    """
+
+    def __init__(self, id: int, native: Native, state: str) -> None:
+        super().__init__()
+        self.id, self.native, self.state = id, native, state
+        self.error: WorkbenchError | None = None
+        self.about: About | None = None
+        self.inside: tuple[int, ...] = ()
+        self.task = self.job = 0
+        self.name = self.actor = ""
+        self.created = time.monotonic()
+        self.is_watched = False
+        self.shown: list[ShownArray] = []  # base of all arrays that show it
+        if self.is_over:
+            self.tell()
 
     @property
     def is_over(self) -> bool:
         """True if it is there, or never will be."""
         return self.state in (READY, FAILED, FREED)
 
+    @property
+    def has_failed(self) -> bool:
+        return self.state in (FAILED, FREED)
+
+    def tell(self) -> None:
+        """Tell who waits for it."""
+        with suppress(futures.InvalidStateError):  # they were told
+            self.set_result(None)
+
+    @property
+    def why_gone(self) -> WorkbenchError:
+        return self.error or ObjectFreedError(f"Object {self.id:016x} was freed.")
+
 
 def of_object(native: Native) -> Native:
     """Of an actor's native, which is a pair, that of its description."""
     return native[1] if type(native) is tuple else native
-
-
-class HeldEntry(weakref.ref[ObjectRef]):
-    """An entry as long as its handle lives; then ``dropped`` is told, by one step without a lock,
-    for a finalizer may come anywhere."""
-
-    __slots__ = ("entry", "id")
-
-    entry: KnownObject | None
-    id: int
-
-    def __new__(cls, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> HeldEntry:
-        def drop(dead: Any) -> None:
-            dead.entry = None
-            dropped.append(dead)
-
-        held = super().__new__(cls, ref, drop)
-        held.entry, held.id = entry, entry.id
-        return held
-
-    def __init__(self, ref: ObjectRef, entry: KnownObject, dropped: deque[HeldEntry]) -> None:
-        super().__init__(ref)  # type: ignore[call-arg]
 
 
 class ShownArray(weakref.ref[Any]):
@@ -98,45 +90,55 @@ class ShownArray(weakref.ref[Any]):
         entry.shown.append(watch)
 
 
-class Entries:
-    """See the module. ``watch`` is asked to have `settle` called for an entry nobody watches."""
+def wait_for(
+    awaited: Sequence[F],
+    enough: int,
+    timeout: float | None,
+    ends: Callable[[F], bool] = lambda future: False,
+) -> bool:
+    """Wait until so many of these futures are done, or one that ``ends`` the wait; False if time
+    is up first."""
+    times = Counter(awaited)
+    with suppress(TimeoutError):
+        for done in cast(Iterator[F], futures.as_completed(times, timeout)):
+            enough -= times[done]
+            if enough <= 0 or ends(done):
+                return True
+    return False
 
-    def __init__(self, engine: Any, watch: Callable[[KnownObject], None]) -> None:
+
+class Entries:
+    """See the module."""
+
+    def __init__(self, engine: Any, backend: Backend) -> None:
         self._engine = engine
-        self._watch = watch
-        self._held: dict[int, HeldEntry] = {}
-        self._dropped: deque[HeldEntry] = deque()
+        self._backend = backend
+        # An entry lives as long as its handle.
+        self._handles: WeakValueDictionary[int, ObjectRef] = WeakValueDictionary()
+        self._entries: WeakKeyDictionary[ObjectRef, KnownObject] = WeakKeyDictionary()
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
         self.end_reason: str | None = None
-        self._failures = 0  # objects that settled so, or were freed
 
     def new(self, id: int, native: Native, state: str) -> tuple[ObjectRef, KnownObject]:
         """The handle of an object, known from now on as long as that lives."""
         with self.lock:
-            self._forget_dropped()
-            known, entry = self.find(id), self.get(id)
-            if known is not None and entry is not None:
-                if entry.native is None:
-                    entry.native = native
-                return known, entry
-            ref, entry = ObjectRef(id, self._engine), KnownObject(id, native, state)
-            self._held[id] = HeldEntry(ref, entry, self._dropped)
+            ref = self.find(id)
+            if ref is None:
+                ref = self._handles[id] = ObjectRef(id, self._engine)
+                self._entries[ref] = KnownObject(id, native, state)
+            entry = self._entries[ref]
+            if self.end_reason is not None:
+                entry.tell()
+            if entry.native is None:
+                entry.native = native
             return ref, entry
 
-    def _forget_dropped(self) -> None:
-        while self._dropped:
-            dead = self._dropped.popleft()
-            if self._held.get(dead.id) is dead:
-                del self._held[dead.id]
-
     def find(self, id: int) -> ObjectRef | None:
-        held = self._held.get(id)
-        return None if held is None else held()
+        return self._handles.get(id)
 
     def get(self, id: int) -> KnownObject | None:
-        held = self._held.get(id)
-        return None if held is None else held.entry
+        ref = self.find(id)
+        return None if ref is None else self._entries.get(ref)
 
     def shown_by(self, thing: Any) -> ObjectRef | None:
         """The object whose bytes an array or memoryview shows. Only what was read as an array is
@@ -150,24 +152,13 @@ class Entries:
     def of(self, ref: ObjectRef) -> KnownObject:
         """The entry of a handle; ForeignRefError if it is another session's."""
         entry = self.get(ref.id)
-        if entry is None or engine_of(ref) is not self._engine:
-            if ref.session == self._engine.session and entry is not None:
-                return entry
+        if entry is None or ref.session != self._engine.session:
             raise ForeignRefError.between(ref.session, self._engine.session)
         return entry
 
     def all(self) -> list[KnownObject]:
-        held = [each.entry for each in list(self._held.values())]
-        return [entry for entry in held if entry is not None]
-
-    def awaited(self, ids: Iterable[int]) -> list[Native]:
-        """What the system knows those of these objects by that aren't over."""
-        entries = (self.get(id) for id in ids)
-        return [
-            of_object(entry.native)
-            for entry in entries
-            if entry is not None and not entry.is_over and entry.native is not None
-        ]
+        with self.lock:
+            return list(self._entries.values())
 
     def settle(
         self, id: int, state: str, about: About | None = None, error: WorkbenchError | None = None
@@ -179,24 +170,25 @@ class Entries:
                 return
             entry.state, entry.error = state, error
             entry.about = about or entry.about
-            self._failures += state in (FAILED, FREED)
-            listeners, entry.listeners = entry.listeners, []
-            self.changed.notify_all()
-        for listener in listeners:
-            listener(id)
+        entry.tell()
 
-    def announce(self, refs: Iterable[ObjectRef], listener: Listener) -> None:
+    def announce(self, refs: Iterable[ObjectRef], listener: Callable[[int], None]) -> None:
         """Have it called with each once it is over: now, or then."""
-        for ref in refs:
-            entry = self.of(ref)
-            with self.lock:
-                is_over = entry.is_over or self.end_reason is not None
-                if not is_over:
-                    entry.listeners.append(listener)
-            if is_over:
-                listener(entry.id)
-            else:
-                self.watch(entry)
+        for entry in map(self.of, refs):
+            once = [listener]  # it may keep the handle: not for longer than that
+            entry.add_done_callback(lambda over, once=once: once.pop()(over.id))  # type: ignore[misc]
+            self.watch(entry)
+
+    def learn(self, ids: Sequence[int], natives: Sequence[Native]) -> list[ObjectRef]:
+        """Handles of objects that came along with something."""
+        return [self.new(id, native, UNKNOWN)[0] for id, native in zip(ids, natives, strict=True)]
+
+    def native(self, ref: ObjectRef) -> Native:
+        """What the system knows an object by; raises if it is none of the session's, or freed."""
+        entry = self.of(ref)
+        if entry.native is None:
+            raise entry.why_gone
+        return entry.native
 
     def watch(self, entry: KnownObject) -> None:
         """Have it settled when the system says so."""
@@ -204,71 +196,19 @@ class Entries:
             if entry.state != UNKNOWN or entry.is_watched or entry.native is None:
                 return
             entry.is_watched = True
-        self._watch(entry)
+        id = entry.id  # who waits keeps the entry, and nobody else
 
-    def until_known(self, entries: Sequence[KnownObject]) -> Callable[[], bool]:
-        """A look whether none of them is pending, or one has failed. However often it looks, each
-        entry is looked at a few times: ten thousand may settle one by one."""
-        first, failures = 0, -1
+        def ready(error: BaseException | None) -> None:
+            known = error if isinstance(error, WorkbenchError) else None
+            self.settle(id, READY if error is None else FAILED, error=known)
 
-        def done() -> bool:
-            nonlocal first, failures
-            if failures != self._failures:
-                failures = self._failures
-                if any(entry.state in (FAILED, FREED) for entry in entries):
-                    return True
-            while first < len(entries) and entries[first].state != PENDING:
-                first += 1
-            return first == len(entries)
-
-        return done
-
-    def wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
-        """Until that is so: looked at whenever something has settled. SessionError at the end."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self.lock:
-            while True:
-                if done():
-                    return True
-                if self.end_reason is not None:
-                    raise SessionError(self.end_reason)
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self.changed.wait(left)
+        self._backend.on_ready(of_object(entry.native), ready)
 
     def end(self, reason: str) -> None:
         """Nothing pending will ever come."""
-        with self.lock:
-            self.end_reason = reason
-            waiting = [(e.id, e.listeners) for e in self.all()]
-            self.changed.notify_all()
-        for id, listeners in waiting:
-            for listener in listeners:
-                with suppress(Exception):
-                    listener(id)
-
-
-class ArrivalQueue(Arrivals):
-    """Refs of entries as they are over. ``wait(done, timeout, refs)`` waits for one."""
-
-    def __init__(
-        self, entries: Entries, wait: Callable[[Callable[[], bool], float | None, Any], bool]
-    ) -> None:
-        super().__init__(lambda refs: [entries.of(ref) for ref in refs])
-        self._entries = entries
-        self._wait_for = wait
-
-    def _announce(self, new: Sequence[ObjectRef]) -> None:
-        self._entries.announce(new, self.arrived)
-
-    def arrived(self, id: int) -> None:
-        super().arrived(id)
-        with self._entries.lock:
-            self._entries.changed.notify_all()
-
-    def _wait(self, timeout: float | None) -> None:
-        self._wait_for(lambda: bool(self._ready), timeout, lambda: list(self._pending.values()))
+        self.end_reason = reason
+        for entry in self.all():
+            entry.tell()
 
 
 class NativeLending:
@@ -284,7 +224,8 @@ class NativeLending:
     def waiting(
         self, missing: Missing, enough: int = 0, item: int = 0, timeout: float | None = None
     ) -> Iterator[None]:
-        natives = self._entries.awaited(missing())
+        entries = (self._entries.get(id) for id in missing())
+        natives = [of_object(e.native) for e in entries if e is not None and e.native is not None]
         if natives and not item:
             self._backend.wait(natives, min(enough, len(natives)) or len(natives), timeout)
         yield

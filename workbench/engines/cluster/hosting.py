@@ -6,27 +6,28 @@ values through a `Packer`, and objects come from the system, by the engine of th
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
-from workbench.core.events import ID_BITS
+from workbench.core.events import ID_BITS, Output
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     BEGAN,
     ENDED,
     Head,
+    Message,
     Native,
     StoredValue,
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.parcels import Packer, refused
 from workbench.errors import ActorExit
 from workbench.host.actor_instance import method_of, variables_of
@@ -42,6 +43,7 @@ from workbench.host.results import (
     retry_types,
     yields_results,
 )
+from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import clear_frames, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
@@ -56,12 +58,54 @@ Deps = list[tuple[int, StoredValue]]
 Outcome = tuple[str, tuple[StoredValue, ...]]
 """How the task ended, and its results."""
 
+Ended = tuple[TaskEnd, tuple[StoredValue, ...]]
+"""The end of a task, and a value per result."""
 
-@functools.cache
+
+@cache
 def _process_state() -> ProcessState:
     """This process's, whatever sessions it serves, one after the other: of two, the second would
     take what tasks of the first have changed for what was there."""
     return ProcessState()
+
+
+class ChannelLink:
+    """A `host.link.Link` over a cluster's channel: ``send`` takes a batch, and never waits;
+    ``settle`` returns when all that was sent is before whatever this process says next."""
+
+    def __init__(
+        self, worker: int, send: Callable[[bytes], object], settle: Callable[[], object] = bool
+    ) -> None:
+        self.settle = settle
+        self.work = TaskContext[Head]()
+        self._worker = worker
+        self._send = send
+        self._queue: deque[Message] = deque()
+        self._shown: dict[int, int] = {}
+        self._lock = threading.RLock()
+
+    def put(self, output: Output, /) -> None:
+        head = self.work.find(output.task)
+        if head is not None:
+            self._shown[output.task] = self._shown.get(output.task, 0) + 1
+            self.say(head, output.kind, output.data)
+
+    def say(self, head: Head, kind: str, data: bytes) -> None:
+        self._queue.append(
+            Message(head.task, kind, data, head.origin, head.audience, head.job, self._worker)
+        )
+
+    def shown(self, task: int) -> int:
+        """How many messages it has made, now that it is over."""
+        return self._shown.pop(task, 0)
+
+    def flush(self) -> None:
+        if not self._queue:
+            return
+        with self._lock:  # or what one thread takes out first could be sent last
+            batch = [self._queue.popleft() for _ in range(len(self._queue))]
+            if batch:
+                self._send(encode(batch))
 
 
 class Hosting:
@@ -99,7 +143,6 @@ class Hosting:
         self.stopped: set[int] = set()  # by a person, not by their timeout
         self.work = link.work
         self.actor = 0
-        self.called = ""
         self.namespace = ""
         self.is_restarted = False
         self.leaves = False
@@ -110,30 +153,26 @@ class Hosting:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(
-        self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]
-    ) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
-        """Run one task in this thread, and say how it ended: its end, and a value per result."""
-        found: list[tuple[TaskEnd, tuple[StoredValue, ...]]] = []
+    def run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Ended:
+        """Run one task in this thread, and say how it ended."""
+        run = partial(self._run, deps=deps, inside=inside)
+        if self._state is not None and head.method:  # an actor's process isn't shared
+            self._state.close()
+            self._state = None
+        if self._state is None:
+            return run(head)
+        plain = head.spec is None
+        return self._state.run(run, head, (head.function, head.origin) if plain else None)
 
-        def run_it(head: Head) -> None:
-            found.append(self._run(head, deps, inside))
-
-        if head.method or self._state is None:
-            if self._state is not None:
-                self._state.close()
-                self._state = None
-            run_it(head)
-        else:
-            plain = head.spec is None
-            self._state.run(run_it, head, (head.function, head.origin) if plain else None)
-        return found[0]
-
-    def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Any:
+    def _run(self, head: Head, deps: Sequence[StoredValue], inside: Sequence[Native]) -> Ended:
         interrupts, task = self.interrupts, head.task
-        with self._running(head) as keep:
-            tries = itertools.count()
-            while True:
+        keep: list[ObjectRef] = []  # what came along
+        if head.is_own:
+            self._link.say(head, BEGAN, b"")
+            self._link.flush()
+        self._begins(task)
+        with self.work.task(head):
+            for tried in itertools.count():
                 retry_on: Types = ()
                 interrupts.begin(task)
                 try:
@@ -150,42 +189,24 @@ class Hosting:
                 except BaseException as error:
                     interrupts.inside = 0
                     interrupts.end(task)
-                    if self._again(head, error, retry_on, next(tries)):
+                    left = head.retries < 0 or tried < head.retries
+                    if isinstance(error, retry_on) and left and not interrupts.is_stopping(task):
                         continue
                     outcome = self._failure(head, error)
-                break
-            return self._ended(head, outcome)
-
-    @contextmanager
-    def _running(self, head: Head) -> Iterator[list[ObjectRef]]:
-        """Around one task; what it gives keeps the objects that came along."""
-        keep: list[ObjectRef] = []
-        self._link.begin(head)
-        if head.is_own:
-            self._link.say(head, BEGAN, b"")
-            self._link.flush()
-        self._begins(head.task)
-        with self.work.task(head):
-            yield keep
+                return self._ended(head, outcome)
+        raise AssertionError("unreachable")
 
     @contextmanager
     def _limited(self, head: Head) -> Iterator[None]:
         seconds = 0.0 if head.spec is None else head.spec.timeout
-        if not seconds:
-            yield
-            return
         timer = threading.Timer(seconds, self.interrupts.stop, [head.task])
         timer.daemon = True
-        timer.start()
+        if seconds:
+            timer.start()
         try:
             yield
         finally:
             timer.cancel()
-
-    def _again(self, head: Head, error: BaseException, retry_on: Types, tried: int) -> bool:
-        stopped = self.interrupts.is_stopping(head.task)
-        left = head.retries < 0 or tried < head.retries
-        return isinstance(error, retry_on) and left and not stopped
 
     # -- what it is called with ------------------------------------------------------------------
 
@@ -209,7 +230,7 @@ class Hosting:
         packed = self._packed(head, left)
         if head.method == CREATION:
             blueprint: Blueprint = self._function(head, left)
-            self.actor, self._cls, self.called = head.actor, blueprint.cls, head.called
+            self.actor, self._cls = head.actor, blueprint.cls
             self.namespace = head.spec.namespace if head.spec is not None else ""
             function: Any = self._make
         elif head.method:
@@ -288,7 +309,7 @@ class Hosting:
     def _error(self, error: BaseException, head: Head) -> StoredValue:
         return self._packer.failure(task_failure(error, head.name, self._packer.reducers([])))
 
-    def _ended(self, head: Head, outcome: Outcome) -> tuple[TaskEnd, tuple[StoredValue, ...]]:
+    def _ended(self, head: Head, outcome: Outcome) -> Ended:
         task = head.task
         self.interrupts.forget(task)
         self.stopped.discard(task)
@@ -310,6 +331,7 @@ class Hosting:
         self._link.flush()
         if end.shown or head.is_own:
             self._link.settle()
+        self.work.leaves_threads(head)
         return end, values
 
     # -- stopping: any thread but the task's -----------------------------------------------------

@@ -1,8 +1,8 @@
 """Keeper: what of a session outlives its kernel: names, background cells, what these showed, who is
 there. A pure record keeper: it runs in an actor, or in a scheduler, which tells it the time.
 
-Natives are opaque to it; whoever runs it sees to it that what it keeps lives on. Names and pins are
-in `kept_names`, background cells in `kept_jobs`.
+Natives are opaque to it; whoever runs it sees to it that what it keeps lives on. Background
+cells are in `kept_jobs`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from workbench.core.events import About
 from workbench.core.snapshot import ClientRecord, JobRecord, WorkerRecord
-from workbench.engines.cluster.backend import Message, encode
+from workbench.engines.cluster.backend import Message, Native, encode
 from workbench.engines.cluster.kept_jobs import KeptJobs
-from workbench.engines.cluster.kept_names import KeptNames, KeptObject
 
 MOST_QUEUED = 100_000
 """Messages for one driver that doesn't fetch them: it has gone, or will not come back in time."""
@@ -43,6 +43,86 @@ stops_of = msgspec.msgpack.Decoder(tuple[list[int], bool]).decode
 batch_of = msgspec.msgpack.Decoder(list[Message]).decode
 
 
+class KeptObject(NamedTuple):
+    """What keeps an object for everybody: its names, the place where it was pinned, or '', and
+    those where refs to it were pickled."""
+
+    id: int
+    native: Native = None
+    about: About | None = None
+    names: tuple[str, ...] = ()
+    pinned: str = ""
+    escapes: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        return bool(self.names or self.pinned or self.escapes)
+
+
+class KeptNames:
+    """Names and pins: what keeps objects for everybody."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, KeptObject] = {}
+        self._names: dict[str, int] = {}
+
+    def _change(self, kept: KeptObject) -> None:
+        if kept.is_kept:
+            self._objects[kept.id] = kept
+        else:
+            self._objects.pop(kept.id, None)
+
+    def _known(self, id: int, native: Native, about: About | None) -> KeptObject:
+        known = self._objects.get(id, KeptObject(id))
+        return known._replace(native=native, about=known.about or about)
+
+    def bind(self, name: str, id: int, native: Native, about: About | None) -> None:
+        """Give an object a name, and take that from what had it."""
+        self.unbind(name)
+        known = self._known(id, native, about)
+        self._names[name] = id
+        self._change(known._replace(names=(*known.names, name)))
+
+    def unbind(self, name: str) -> None:
+        if (found := self.find(name)) is not None:
+            del self._names[name]
+            self._change(found._replace(names=tuple(n for n in found.names if n != name)))
+
+    def pin(self, id: int, native: Native, about: About | None, site: str) -> None:
+        """A person wants an object kept: asked for there."""
+        self._change(self._known(id, native, about)._replace(pinned=site))
+
+    def unpin(self, id: int) -> None:
+        self._change(self._objects.get(id, KeptObject(id))._replace(pinned=""))
+
+    def escape(self, id: int, native: Native, site: str) -> None:
+        """A ref was pickled there: whoever makes it again finds the object by its id."""
+        known = self._known(id, native, None)
+        self._change(known._replace(escapes=(*known.escapes, site)))
+
+    def dropped(self, ids: Sequence[int]) -> None:
+        """These objects were freed: nothing keeps them any more."""
+        for id in ids:
+            if (found := self._objects.pop(id, None)) is not None:
+                for name in found.names:
+                    del self._names[name]
+
+    def find(self, name: str) -> KeptObject | None:
+        return self._objects.get(self._names.get(name, 0))
+
+    def named(self, beginning: str = "") -> list[str]:
+        return [name for name in self._names if name.startswith(beginning)]
+
+    def kept(self) -> dict[int, KeptObject]:
+        """All of them, to be told of: without their natives."""
+        return {id: each._replace(native=None) for id, each in self._objects.items()}
+
+    def identify(self, ends: str) -> list[KeptObject]:
+        """Objects that are kept and whose id in hex begins or ends so."""
+        hexes = {f"{id:016x}": each for id, each in self._objects.items()}
+        return [e for h, e in hexes.items() if h.startswith(ends) or h.endswith(ends)]
+
+
 @dataclass(slots=True, eq=False)
 class _Listener:
     """A driver, or a process of the cluster's that runs tasks: what waits for it; when it listened
@@ -63,6 +143,9 @@ class KeptSession(NamedTuple):
     drivers: tuple[ClientRecord, ...]
     jobs: tuple[JobRecord, ...]
     linger: float
+
+    def of(self, id: int) -> KeptObject:
+        return self.objects.get(id, KeptObject(id))
 
 
 class Keeper:
@@ -85,7 +168,6 @@ class Keeper:
         self._names, self._jobs = names, jobs
         self.parts = names, jobs
         self.ended, self.unfinished = jobs.ended, jobs.unfinished
-        self._droppers = names.dropped, jobs.dropped
 
     def ask(self, question: str, *args: Any) -> Any:
         """Any method of it or of its parts, by name: see `Backend.ask`."""
@@ -94,28 +176,18 @@ class Keeper:
 
     def dropped(self, ids: Sequence[int]) -> None:
         """These objects were freed: nothing here keeps them any more."""
-        for drop in self._droppers:
-            drop(ids)
+        for part in self.parts:
+            part.dropped(ids)
 
     # -- who is there -------------------------------------------------------------------------
 
-    def join(
-        self,
-        audience: int,
-        pid: int,
-        label: str,
-        host: str = "",
-        process: str = "",
-        linger: float = 0.0,
-    ) -> int:
-        """A driver comes; returns how many others there are. ``process`` is what the system itself
-        calls it: see `processes`; ``linger``: seconds the session shall outlive the last one."""
+    def join(self, driver: ClientRecord, process: str = "", linger: float = 0.0) -> None:
+        """A driver comes. ``process`` is what the system itself calls it: see `processes`;
+        ``linger``: seconds the session shall outlive the last one."""
         self.linger = max(self.linger, linger)
         self._came = True
-        others = len(self._drivers)
-        self._drivers[audience] = ClientRecord(audience, pid, "driver", label, audience, host)
-        self._listeners[audience] = _Listener(self._clock(), process)
-        return others
+        self._drivers[driver.client] = driver
+        self._listeners[driver.client] = _Listener(self._clock(), process)
 
     def processes(self) -> dict[int, str]:
         """By driver, what the system itself calls it; '' where that wasn't said."""
@@ -129,10 +201,9 @@ class Keeper:
         self._jobs.left(audience)
         return len(self._drivers)
 
-    def keep(self, linger: float | None = None) -> float:
-        """By how many seconds the session outlives its last driver; from now on, if it is said."""
-        self.linger = self.linger if linger is None else linger
-        return self.linger
+    def keep(self, linger: float) -> None:
+        """The session outlives its last driver by so many seconds from now on."""
+        self.linger = linger
 
     def seconds_left(self) -> float | None:
         """How long the session lives on, if nobody comes; None: a driver is there, or a job."""

@@ -60,7 +60,6 @@ class KeptJobs:
         self._send = send
         self._numbers = itertools.count(1)
         self._jobs: dict[int, ClusterJob] = {}  # by id
-        self._job_of: dict[int, int] = {}  # by task
         self.ended_at: float | None = None
 
     @property
@@ -82,13 +81,14 @@ class KeptJobs:
             )
             self._forget_old()
         self._jobs[id].natives[head.task] = ()
-        self._job_of[head.task] = id
 
     def made(self, task: int, natives: tuple[Native, ...]) -> None:
         """What the system knows its results by: they live as long as the job is remembered."""
-        job = self._jobs.get(self._job_of.get(task, 0))
-        if job is not None:
+        if (job := self._job_of(task)) is not None:
             job.natives[task] = natives
+
+    def _job_of(self, task: int) -> ClusterJob | None:
+        return next((job for job in self._jobs.values() if task in job.natives), None)
 
     def dropped(self, ids: Sequence[int]) -> None:
         """These were freed: results among them are gone."""
@@ -129,7 +129,7 @@ class KeptJobs:
 
         ``is_whole``: all that it showed has come.
         """
-        job = self._jobs.get(self._job_of.get(end.task, 0))
+        job = self._job_of(end.task)
         if job is not None and end.task not in job.task_ends:
             if end.how == "failed" and job.began is not None and not is_whole:
                 self.came(Message(end.task, "stderr", LOST.encode(), 0, 0, job.id, end.worker))
@@ -147,8 +147,7 @@ class KeptJobs:
     def _forget_old(self) -> None:
         over = [id for id, job in self._jobs.items() if job.is_over and not job.audience]
         for id in over[: max(len(self._jobs) - MOST_JOBS, 0)]:
-            for task in self._jobs.pop(id).natives:
-                self._job_of.pop(task, None)
+            del self._jobs[id]
 
     def left(self, audience: int) -> None:
         """That driver has gone. What its jobs show is kept from now on."""

@@ -136,20 +136,6 @@ def refused(code: str, text: str) -> StoredValue:
     return StoredValue(f"!{code}\n{text}".encode(), failed=True)
 
 
-def inlined(stored: StoredValue) -> StoredValue:
-    """The same in one piece."""
-    if not stored.buffers:
-        return stored
-    done = codec.Serialized()
-    *buffers, stream = read_only(stored.buffers)
-    if stored.header[:1] == b"F":
-        done.array, buffers = stored.header[1:], [stream]
-    else:
-        done.stream, done.inband = [stream.tobytes()], len(stream)
-    done.buffers = list(buffers)
-    return stored._replace(header=done.inline(), buffers=())
-
-
 def again(stored: StoredValue) -> StoredValue:
     """One that came, as it may be sent."""
     return stored._replace(buffers=tuple(map(pickle.PickleBuffer, stored.buffers)))

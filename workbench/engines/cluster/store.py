@@ -1,73 +1,111 @@
-"""What people do with objects in a session on a cluster: put, get, wait, free, name.
+"""What one process of a session on a cluster has, and what people do with objects there: put, get,
+wait, free, name.
 
-Any thread may call.
+The first layer of `engine`, below `tasks`. Any thread may call.
 """
 
 from __future__ import annotations
 
+import itertools
+import secrets
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from workbench import context, errors
-from workbench.call_site import name_of
+from workbench.call_site import call_site, name_of
 from workbench.client.requests import digits_of, id_like
-from workbench.core.events import About
+from workbench.client.task_prints import TaskPrints
+from workbench.core.events import ID_BITS, About
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
-from workbench.engine.lending_future import Lending, new_future
-from workbench.engines.cluster.backend import Backend, Native, StoredValue
+from workbench.engine.following import Arrivals
+from workbench.engine.lending_future import Lending, new_future, waiting
+from workbench.engine.queries import Answering
+from workbench.engines.cluster.backend import Backend, Head, Native, StoredValue
 from workbench.engines.cluster.entries import (
     FAILED,
     FREED,
     PENDING,
     READY,
     UNKNOWN,
-    ArrivalQueue,
+    Entries,
     KnownObject,
     NativeLending,
     ShownArray,
     of_object,
+    wait_for,
 )
-from workbench.engines.cluster.kept_names import KeptObject
-from workbench.engines.cluster.parcels import contents, inlined
-from workbench.engines.cluster.process import ClusterProcess, why_gone
+from workbench.engines.cluster.keeper import KeptObject
+from workbench.engines.cluster.parcels import Packer, contents, read_only
 from workbench.engines.cluster.work_thread import WorkThread
 from workbench.errors import (
-    ActorDiedError,
     GetTimeoutError,
     ObjectFreedError,
+    SessionError,
     TaskTimeoutError,
     WorkbenchError,
-    WorkerCrashedError,
 )
 from workbench.expressions import describe
 from workbench.memory.views import address
 from workbench.ref import ObjectRef
-from workbench.serialization import codec
+from workbench.serialization import codec, safe_load
 from workbench.serialization.comparison import ChangeCheck, Comparison
 from workbench.serialization.registry import Custom, Function
 
-SLICE = 0.05
-"""Seconds for which a task that waits for several things looks at one kind of them."""
+if TYPE_CHECKING:
+    from workbench.engines.cluster.hosting import Hosting
 
 
-FREED_HERE = "You freed it. Put it again if you need it."
+class ClusterStore(Answering):
+    """See the module. ``hosting`` runs tasks here, in a process of the cluster's; None: a driver.
 
-FREED_ELSEWHERE = "It was freed by another process. Put it again if you need it."
+    ``prefix`` is that of the ids that are made here; ``unfinished`` are tasks that were submitted
+    here and aren't over. ``logs``: what they print is printed here, until a notebook shows it under
+    its cells.
+    """
 
-
-class ClusterStore(ClusterProcess):
     def __init__(self, backend: Backend, logs: bool = True) -> None:
-        super().__init__(backend, logs)
+        self.backend = backend
+        self.can = backend.can
+        self.session = backend.session
+        self.mimebundle: Callable[[object], dict[str, str]] = context.mimebundle
+        self.hosting: Hosting | None = None
+        self.prefix = prefix = secrets.randbits(31) | 1 << 30
+        self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
+        side = "on the worker" if backend.blocks else "in this process"
+        self.entries = Entries(self, backend)
+        self.packer = Packer(self.session, prefix, self.entries.native, side)
+        self.unfinished: dict[int, Head] = {}
+        self.prints = TaskPrints(lambda task: task not in self.unfinished)
+        self.listener = self.prints.listener(logs)
         self.opening = WorkThread("workbench-futures")
         self._lending = NativeLending(backend, self.entries)
+
+    @property
+    def end_reason(self) -> str | None:
+        return self.entries.end_reason or self.backend.end_reason
+
+    def check_open(self) -> None:
+        if self.end_reason is not None:
+            raise SessionError(self.end_reason)
+
+    def place(self) -> tuple[int, int]:
+        """Where what a task shows goes that is submitted now: whose screen, under which cell."""
+        if self.hosting is None:
+            return self.prefix, self.listener.origin()
+        run = self.hosting.work.current or self.hosting.work.latest
+        return (0, 0) if run is None else (run.audience, run.origin)
+
+    def site(self) -> str:
+        """Where in a person's code the call stands."""
+        return call_site("" if self.hosting is None else self.hosting.work.name)
 
     # -- putting ---------------------------------------------------------------------------------
 
@@ -105,7 +143,7 @@ class ClusterStore(ClusterProcess):
         if (ref := self.entries.find(id)) is not None:
             return ref
         for each in self.backend.ask("identify", f"{id:016x}"):
-            return self.learn([each.id], [each.native])[0]
+            return self.entries.learn([each.id], [each.native])[0]
         raise errors.ObjectLostError(
             f"Object {id:016x} isn't known here: a ref travels to another process inside what is "
             "put, passed or returned, or by its object's name."
@@ -113,7 +151,7 @@ class ClusterStore(ClusterProcess):
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         with suppress(WorkbenchError):  # who makes it again finds it by its id
-            self.backend.tell("escape", ref.id, self.native(ref), self.site())
+            self.backend.tell("escape", ref.id, self.entries.native(ref), self.site())
         return context.restore, (ref.id, self.backend.session)
 
     # -- reading and waiting ---------------------------------------------------------------------
@@ -123,25 +161,19 @@ class ClusterStore(ClusterProcess):
         if not all(entry.is_over for entry in entries):
             self.check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
-        done = self.entries.until_known(entries)
-        if not done() and not self.wait_until(done, timeout, lambda: refs, len(refs)):
+        known = [entry for entry in entries if entry.state != UNKNOWN]
+        if not self._wait(known, len(known), timeout, or_failed=True):
             raise self._late(entries, timeout)
-        for entry in entries:
-            if entry.error is not None:
-                raise entry.error
-        failed = [entry for entry in entries if entry.state in (FAILED, FREED)]
+        needed = [entry for entry in entries if entry.has_failed][:1] or entries
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
-            stored = self._fetched(failed[:1] or entries, left)
-        except TimeoutError as error:
-            if isinstance(error, TaskTimeoutError):
-                raise
+            stored = self._fetched(needed, left)
+        except TaskTimeoutError:
+            raise
+        except TimeoutError:
             raise self._late(entries, timeout) from None
         self.listener.flush()
-        return [
-            self._opened(entry, value, copy)
-            for entry, value in zip(failed[:1] or entries, stored, strict=True)
-        ]
+        return [self._opened(*each, copy) for each in zip(needed, stored, strict=True)]
 
     def _late(self, entries: Sequence[KnownObject], timeout: float | None) -> GetTimeoutError:
         left = sum(not entry.is_over for entry in entries)
@@ -150,14 +182,11 @@ class ClusterStore(ClusterProcess):
     def _fetched(self, entries: Sequence[KnownObject], timeout: float | None) -> list[StoredValue]:
         for entry in entries:
             if entry.error is not None or entry.native is None:
-                raise why_gone(entry)
-        try:
-            return self.backend.get([of_object(entry.native) for entry in entries], timeout)
-        except (ActorDiedError, WorkerCrashedError) as error:
-            raise _of_whom(error, entries) from None
+                raise entry.why_gone
+        return self.backend.get([of_object(entry.native) for entry in entries], timeout)
 
     def _opened(self, entry: KnownObject, stored: StoredValue, copy: Copying) -> Any:
-        keep = self.learn(stored.inside, stored.natives)
+        keep = self.entries.learn(stored.inside, stored.natives)
         entry.inside = stored.inside
         if not entry.is_over:
             self.entries.settle(entry.id, FAILED if stored.failed else READY, stored.about)
@@ -167,26 +196,27 @@ class ClusterStore(ClusterProcess):
         del keep
         return value
 
-    def wait_until(
+    def _wait(
         self,
-        done: Callable[[], bool],
-        timeout: float | None,
-        refs: Callable[[], Sequence[Any]],
+        entries: Sequence[KnownObject],
         enough: int,
+        timeout: float | None,
+        or_failed: bool = False,
     ) -> bool:
-        """Until that is so; in a task so that others run meanwhile. ``refs``: waited for."""
-        if not self.backend.blocks:
-            return self.entries.wait(done, timeout)
+        """Wait until so many are over, or one has failed; False if time is up first. In a task
+        others run meanwhile. SessionError if the session ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not done():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            natives = self.entries.awaited(ref.id for ref in refs())
-            if natives:
-                self.backend.wait(natives, min(enough, len(natives)), left)
-            self.entries.wait(done, SLICE if natives else left)
-        return True
+        pending = [entry for entry in entries if not entry.is_over]
+        left = enough - len(entries) + len(pending)
+        if left <= 0 or (or_failed and any(entry.has_failed for entry in entries)):
+            return True
+        self.check_open()
+        with waiting(self.lends, lambda: [entry.id for entry in pending], left, timeout=timeout):
+            seconds = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            found = wait_for(pending, left, seconds, lambda each: or_failed and each.has_failed)
+        if self.entries.end_reason is not None and sum(each.is_over for each in pending) < left:
+            raise SessionError(self.entries.end_reason)
+        return found
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
@@ -194,21 +224,12 @@ class ClusterStore(ClusterProcess):
         entries = [self.entries.of(r if isinstance(r, ObjectRef) else r.completed()) for r in refs]
         for entry in entries:
             self.entries.watch(entry)
-
-        def done() -> bool:
-            return sum(entry.is_over for entry in entries) >= num_returns
-
-        if not done():
-            self.check_open()
-            self.wait_until(done, timeout, lambda: refs, num_returns)
+        self._wait(entries, num_returns, timeout)
         self.listener.flush()
         return first_ready(refs, [entry.is_over for entry in entries], num_returns)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> ArrivalQueue:
-        def wait(done: Callable[[], bool], timeout: float | None, left: Any) -> bool:
-            return self.wait_until(done, timeout, left, 1)
-
-        found = ArrivalQueue(self.entries, wait)
+        found = ArrivalQueue(self)
         found.add(refs)
         return found
 
@@ -235,32 +256,29 @@ class ClusterStore(ClusterProcess):
         return {FREED: FAILED}.get(entry.state, entry.state)
 
     def peek(self, ref: ObjectRef) -> Any:
-        entry = self.entries.of(ref)
-        if entry.state != READY:
-            raise LookupError("it isn't here")
-        stored = self._glanced(entry)
-        if stored.failed:
-            raise LookupError("it failed")
-        small = inlined(stored) if sum(map(len, stored.buffers)) <= codec.MOST_PEEKED else stored
-        if small.buffers:
-            extent = np.frombuffer(small.buffers[0], np.uint8)
-            if small.header[:1] != b"F":
-                raise LookupError("it is large")
-            return codec.peek(small.header, extent)
-        return codec.peek(small.header, None)
+        stored = self._glanced(ref)
+        if len(contents(stored).stream) > codec.MOST_PEEKED:
+            raise LookupError("it is large")
+        if not stored.buffers:
+            return codec.peek(stored.header, None)
+        return codec.from_parts(stored.header, read_only(stored.buffers), load=safe_load.load)
 
-    def _glanced(self, entry: KnownObject) -> StoredValue:
+    def _glanced(self, ref: ObjectRef) -> StoredValue:
+        entry = self.entries.of(ref)
         try:
-            return self._fetched([entry], 0.5)[0]
+            if entry.state in (READY, UNKNOWN):
+                return self._fetched([entry], 0.5)[0]
         except (TimeoutError, WorkbenchError) as error:
             raise LookupError("it isn't here") from error
+        raise LookupError("it isn't here")
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
-        entry = self.entries.of(ref)
-        if entry.state not in (READY, UNKNOWN):
-            raise LookupError("it isn't here")
-        found = contents(self._glanced(entry))
-        return check.run(value, found, self.packer.reducers([]), spent)
+        return check.run(value, contents(self._glanced(ref)), self.packer.reducers([]), spent)
+
+    @property
+    def lends(self) -> Lending | None:
+        """What this process waits with; an actor, too, where others may have what it was given."""
+        return self._lending if self.backend.blocks else None
 
     @property
     def lending(self) -> Lending | None:
@@ -277,11 +295,8 @@ class ClusterStore(ClusterProcess):
 
     def stored_as(self, value: Any, changed: bool = False) -> ObjectRef | None:
         # What was put isn't remembered here: an argument of joblib's is stored once more.
-        if (
-            type(value) is not np.ndarray
-            or changed
-            or (ref := self.entries.shown_by(value)) is None
-        ):
+        is_array = type(value) is np.ndarray and not changed
+        if (ref := self.entries.shown_by(value) if is_array else None) is None:
             return None
         whole, about = value.base, self.entries.of(ref).about
         if whole is None or about is None or about.type != describe(value):
@@ -317,7 +332,7 @@ class ClusterStore(ClusterProcess):
         entries = [self.entries.of(ref) for ref in refs]
         natives = [entry.native for entry in entries if entry.native is not None]
         ids = [entry.id for entry in entries]
-        self.let_go(ids, FREED_HERE)
+        self.let_go(ids, "You freed it.")
         self.backend.ask("dropped", ids)
         self.backend.free(ids, natives)
 
@@ -327,15 +342,17 @@ class ClusterStore(ClusterProcess):
         if not on:
             self.backend.ask("unpin", ref.id)
             return
-        (native,) = self.outliving([ref.id], [self.native(ref)])
+        (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("pin", ref.id, native, entry.about, site or self.site())
 
-    def let_go(self, ids: Collection[int], why: str = FREED_ELSEWHERE) -> None:
+    def let_go(self, ids: Collection[int], why: str = "It was freed by another process.") -> None:
         """These were freed: here nobody gets them any more; what arrays show stays until these have
         gone."""
         for entry in [self.entries.get(id) for id in ids]:
             if entry is not None and entry.state != FREED:
-                self.entries.settle(entry.id, FREED, error=ObjectFreedError(why))
+                self.entries.settle(
+                    entry.id, FREED, error=ObjectFreedError(f"{why} Put it again if you need it.")
+                )
                 entry.native = None
 
     def find(self, name: str, or_id: bool = False) -> ObjectRef | None:
@@ -344,7 +361,8 @@ class ClusterStore(ClusterProcess):
         self.check_open()
         found: KeptObject | None = self.backend.ask("find", name)
         if found is None:
-            return self._identify(name) if or_id else None
+            id = self._identify(name) if or_id else None
+            return None if id is None else self.borrow(id)
         ref, entry = self.entries.new(found.id, found.native, UNKNOWN)
         entry.about = entry.about or found.about
         return ref
@@ -368,24 +386,33 @@ class ClusterStore(ClusterProcess):
         if ref is None:
             self.backend.ask("unbind", name)
             return
-        (native,) = self.outliving([ref.id], [self.native(ref)])
+        (native,) = self.outliving([ref.id], [self.entries.native(ref)])
         self.backend.ask("bind", name, ref.id, native, self.entries.of(ref).about)
 
-    def _identify(self, text: str) -> ObjectRef | None:
+    def _identify(self, text: str) -> int | None:
         if not (digits := digits_of(text)):
             return None
-        found = self.backend.ask("identify", digits)
-        refs = {each.id: self.learn([each.id], [each.native])[0] for each in found}
-        handles = (self.entries.find(entry.id) for entry in self.entries.all())
-        refs |= {ref.id: ref for ref in handles if ref is not None}
-        id = id_like(digits, refs)
-        return None if id is None else refs[id]
+        kept = [each.id for each in self.backend.ask("identify", digits)]
+        return id_like(digits, {*kept, *(entry.id for entry in self.entries.all())})
 
 
-def _of_whom(error: WorkbenchError, entries: Sequence[KnownObject]) -> WorkbenchError:
-    """Why a value is lost, with the one task that made it, if that is known."""
-    names = {entry.name for entry in entries}
-    name = names.pop() if len(names) == 1 else ""
-    if not name or f"`{name}`" in str(error):
-        return error
-    return type(error)(f"{error} It ran `{name}`.")
+class ArrivalQueue(Arrivals):
+    """Refs of a store's objects as these are over."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        super().__init__(lambda refs: [store.entries.of(ref) for ref in refs])
+        self._store = store
+
+    def _announce(self, new: Sequence[ObjectRef]) -> None:
+        self._store.entries.announce(new, self.arrived)
+
+    def _new_future(self) -> Future[Any]:
+        return new_future(self._store.lends, lambda: list(self._pending))
+
+    def _wait(self, timeout: float | None) -> None:
+        if (future := self.future_of_next()) is not None:
+            try:
+                future.result(timeout)
+            except TimeoutError:
+                with suppress(ValueError):  # it has come just now
+                    self._waiting.remove(future)

@@ -1,35 +1,46 @@
 """Tasks and actors of a session on a cluster: calls become heads, results handles.
 
-Ids are chosen here before anything is submitted; the system's natives are noted beside them.
+Ids are chosen here before anything is submitted; the system's natives are noted beside them. What
+outlives the kernel takes nothing of the kernel's.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, cast
 
-import msgspec
+from msgspec.structs import replace
 
-from workbench.client.arguments import parameters_of
+from workbench.client.arguments import (
+    SLOTTED,
+    argument_names,
+    pack_arguments,
+    parameters_of,
+)
+from workbench.client.function_cache import Export
 from workbench.client.task_specs import consecutive_ids, spec_of
-from workbench.core.events import USUAL, About, TaskSpec
+from workbench.core.events import USUAL, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
+    MOST_CODE,
     Backend,
     Head,
     Launch,
     Message,
     Native,
+    StoredValue,
     TaskEnd,
     encode,
 )
-from workbench.engines.cluster.call_packing import CallPacking, PackedCall, Sent
-from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN
+from workbench.engines.cluster.entries import FAILED, PENDING, READY, UNKNOWN, of_object
 from workbench.engines.cluster.kept_jobs import LOST, KeptJob
+from workbench.engines.cluster.store import ClusterStore
 from workbench.errors import (
     ActorDiedError,
     ActorUnavailableError,
@@ -53,12 +64,17 @@ _SAYS_NO_TASK = WorkerCrashedError, OutOfMemoryError, ActorDiedError, ActorUnava
 """Errors of which the system itself may not say which task they are about."""
 
 
-class ClusterTasks(CallPacking):
+Sent = tuple[bytes, Export]
+"""A function as it was sent: its code, in each head; or (none) as the object of the export."""
+
+
+class ClusterTasks(ClusterStore):
     """See the module. ``namespace`` is that of actors' names here."""
 
     def __init__(self, backend: Backend, logs: bool = True, namespace: str = "") -> None:
         super().__init__(backend, logs)
         self._namespace = namespace
+        self._forgotten = threading.Condition()  # told when less is unfinished
         self._stopped: set[int] = set()
         self._killed: set[int] = set()  # actors
         self._dead: set[int] = set()  # those, and those that are known to have died
@@ -92,37 +108,31 @@ class ClusterTasks(CallPacking):
         actor: ObjectRef | None = None,
         method: str = "",
     ) -> Submitted:
-        args, kwargs, options, _ = call
+        options = call.options
         given = options.num_returns
         if given == STREAMING:
             raise WorkbenchError(self.backend.can.streams)
         returns = given if isinstance(given, int) else 1
         ids = consecutive_ids(self.next_id, max(returns, 1))
-        task, job = ids[0], self._job_of(options, ids[0])
         keep = isinstance(options, CellOptions) and bool(options.job)
-        packed = self.packed_call(sent, args, kwargs, parameters, keep)
-        retries = options.max_retries
         head = self._head(
-            packed,
-            task,
+            ids[0],
             options.name or name,
             returns=returns,
+            actor=0 if actor is None else actor.id,
             method=method,
-            job=job,
-            actor=actor.id if actor is not None else 0,
             spec=self._spec(options),
-            retries=retries,
+            job=self._job_of(options, ids[0]),
+            retries=options.max_retries,
         )
-        native = None if actor is None else self.native(actor)[0]
-        launch = Launch(
-            head, packed.dep_natives, packed.natives, native, options.num_cpus, options.memory, keep
-        )
-        if not returns:
-            ids = []
-        refs = self._expect(head, ids)
+        launch = self.launch(head, sent, call, parameters, keep)
+        if actor is not None:
+            launch = launch._replace(actor=self.entries.native(actor)[0])
+        head, task = launch.head, ids[0]
+        refs = self._expect(head, ids[:returns])
         self.unfinished[task] = head
         if keep:  # before it can show anything
-            known = msgspec.structs.replace(head, code=b"", args=b"", deps=(), inside=())
+            known = replace(head, code=b"", args=b"", deps=(), inside=())
             self.backend.tell("job", known)
         try:
             made = self.backend.submit(launch)
@@ -131,24 +141,21 @@ class ClusterTasks(CallPacking):
                 self.backend.tell("ended", TaskEnd(task, "failed"))
             self._forget(head)
             raise
-        self._note(refs, made[1:])
+        for ref, native in zip(refs, made[1:], strict=True):
+            self.entries.of(ref).native = native
         if keep:
             self.backend.tell("made", task, tuple(made))
         self.backend.on_done(made[0], partial(self._done, head))
         return (refs[0] if given in (1, DYNAMIC) else refs) if refs else None
 
-    def _head(self, packed: PackedCall, task: int, name: str, **more: Any) -> Head:
-        audience, origin = self.place()
-        return Head(
-            task,
-            name,
-            self.backend.session,
-            audience,
-            origin,
-            *packed[:5],
-            parent=self._task,
-            **more,
-        )
+    def _head(self, task: int, name: str, **more: Any) -> Head:
+        parent = 0 if self._task is None else self._task.task
+        return Head(task, name, self.session, *self.place(), parent=parent, **more)
+
+    @property
+    def _task(self) -> Head | None:
+        """The task that submits something now; None in a driver."""
+        return None if self.hosting is None else self.hosting.work.current
 
     def _expect(self, head: Head, ids: list[int]) -> list[ObjectRef]:
         refs = []
@@ -160,33 +167,79 @@ class ClusterTasks(CallPacking):
             refs.append(ref)
         return refs
 
-    def _note(self, refs: Sequence[ObjectRef], natives: Sequence[Native]) -> None:
-        for ref, native in zip(refs, natives, strict=False):
-            entry = self.entries.get(ref.id)
-            if entry is not None:
-                entry.native = native
-
-    @property
-    def _task(self) -> int:
-        run = None if self.hosting is None else self.hosting.work.current
-        return 0 if run is None else run.task
-
     def _job_of(self, options: TaskOptions, task: int) -> int:
         """The job that it belongs to: its own, or that of the task that submits it."""
         if isinstance(options, CellOptions) and options.job:
             return options.group or task
-        run = None if self.hosting is None else self.hosting.work.current
-        return 0 if run is None else run.job
+        return 0 if self._task is None else self._task.job
 
     def _spec(self, options: TaskOptions) -> TaskSpec | None:
         namespace = self.namespace
         if options.is_usual and not namespace:
             return None
-        types, retry_on = options.retry_exceptions, b""
-        if types:
-            retry_on = self.packer.inline(types)
+        types = options.retry_exceptions
         cpus = round(options.num_cpus * USUAL.cpus)
-        return spec_of(options, cpus, namespace, retry_on)
+        return spec_of(options, cpus, namespace, self.packer.inline(types) if types else b"")
+
+    # -- what a call takes along ------------------------------------------------------------------
+
+    def launch(
+        self,
+        head: Head,
+        sent: Sent | None,
+        call: Call[Any],
+        parameters: Callable[[], Sequence[str]],
+        keep: bool,
+    ) -> Launch:
+        """A call with its function and arguments; of a method (no ``sent``) without its function.
+        ``keep``: what it takes along outlives this process."""
+        stored = StoredValue(b"")
+        refs: list[ObjectRef] = []
+        if call.args or call.kwargs:
+            packed, refs = pack_arguments(call.args, call.kwargs, self.stored_as)
+            stored = self.packer.pack(
+                packed, lambda: argument_names(call.args, call.kwargs, parameters()), "arguments"
+            )
+        header, inside, natives = stored.header, stored.inside, stored.natives
+        code, function = (b"", None) if sent is None else (sent[0], sent[1].ref)
+        id = 0 if function is None else function.id
+        if function is not None and not code:
+            refs.insert(0, function)  # an actor may keep what is in it for good, as what is inside
+            inside, natives = (id, *inside), (self.entries.native(function), *natives)
+        deps = tuple(ref.id for ref in refs)
+        dep_natives = tuple(of_object(self.entries.native(ref)) for ref in refs)
+        if keep:
+            natives = self.outliving(inside, natives)
+            dep_natives = self.outliving(deps, dep_natives)
+        if stored.buffers:
+            of_args = len(inside) - len(stored.inside)
+            native = self.backend.put(stored._replace(natives=natives[of_args:]), keep)
+            header, deps = SLOTTED, (self.next_id(), *deps)
+            dep_natives = native, *dep_natives
+        head = replace(head, function=id, code=code, args=header, deps=deps, inside=inside)
+        options = call.options
+        return Launch(
+            head, dep_natives, natives, cpus=options.num_cpus, memory=options.memory, keep=keep
+        )
+
+    def sent(self, function: Exported) -> Sent:
+        """The function as it was sent; sent again if what it refers to is no longer the same."""
+        handle = function.handle
+        if handle is not None and handle[0] is self:
+            known: Sent = handle[1]
+            if known[1].is_current() and not known[1].has_more:
+                return known
+        what = "" if type(function.function) is FunctionType else f"function {function.name}"
+        stored, done = self.packer.packed(
+            function.function, lambda: {function.name: function.function}, what
+        )
+        if stored.buffers or stored.inside or len(stored.header) > MOST_CODE:
+            code, (ref, _) = b"", self.keep_packed(stored)
+        else:
+            code, ref = stored.header, ObjectRef(self.next_id(), self)
+        export = Export(ref, done.code, lambda: self.packer.reducers([]), called=function.function)
+        function.handle = self, (code, export)
+        return code, export
 
     # -- what comes of it: in threads of the system's --------------------------------------------
 
@@ -223,8 +276,6 @@ class ClusterTasks(CallPacking):
     def _completed(self, own: Head, end: TaskEnd) -> None:
         for id, failed, about in zip(own.ids, end.failed, end.abouts, strict=False):
             self.entries.settle(id, FAILED if failed else READY, about)
-        for id in own.ids[len(end.failed) :]:
-            self.entries.settle(id, READY)
         self._forget(own)
 
     def _over(self, own: Head, error: WorkbenchError) -> None:
@@ -237,8 +288,8 @@ class ClusterTasks(CallPacking):
         self.unfinished.pop(own.task, None)
         self._stopped.discard(own.task)
         self.backend.forget(own.task)
-        with self.entries.lock:
-            self.entries.changed.notify_all()
+        with self._forgotten:
+            self._forgotten.notify_all()
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -275,9 +326,9 @@ class ClusterTasks(CallPacking):
         if not chosen and not others:
             return True
         self._stop([*chosen, *others], force)
-        return self.entries.wait(
-            lambda: not any(task in self.unfinished for task in chosen), timeout
-        )
+        with self._forgotten:
+            over = partial(self.unfinished.keys().isdisjoint, chosen)
+            return self._forgotten.wait_for(over, timeout)
 
     # -- background cells, asked for again ------------------------------------------------------
 
@@ -290,8 +341,8 @@ class ClusterTasks(CallPacking):
         results: list[ObjectRef | None] = []
         for task, natives in found.natives.items():
             refs = self._collected(task, natives[1:], found.ends.get(task))
-            named = [ref for bind, ref in zip(binds, refs, strict=False) if bind == name]
-            results += named if name else refs
+            named = zip(binds, refs, strict=False)
+            results += [ref for bind, ref in named if bind == name] if name else refs
         return CollectedJob(found.record, results)
 
     def _collected(
@@ -304,15 +355,14 @@ class ClusterTasks(CallPacking):
                 continue
             ref, entry = self.entries.new(task + number, native, UNKNOWN)
             entry.task, entry.job = task, task
-            if end is not None and number < len(end.failed):
-                about: About | None = end.abouts[number]
-                state = FAILED if end.failed[number] else READY
-                self.entries.settle(ref.id, state, about)
-            elif end is None:  # it runs, or waits for that
+            if end is None:  # it runs, or waits for that
                 self.entries.watch(entry)
                 with self.entries.lock:
                     if entry.state == UNKNOWN:
                         entry.state = PENDING
+            elif number < len(end.failed):
+                state = FAILED if end.failed[number] else READY
+                self.entries.settle(ref.id, state, end.abouts[number])
             refs.append(ref)
         return refs
 
@@ -326,12 +376,10 @@ class ClusterTasks(CallPacking):
         if made.is_async or made.concurrency > 1 or made.groups:
             raise WorkbenchError(self.backend.can.concurrency)
         sent = self.sent(blueprint)
-        packed = self.packed_call(sent, call.args, call.kwargs, lambda: call.parameters, False)
         id, spec = self.next_id(), None
         if options.runtime_env or self.namespace:
             spec = TaskSpec(env=options.runtime_env, namespace=self.namespace)
         head = self._head(
-            packed,
             id,
             blueprint.name,
             returns=0,
@@ -340,20 +388,13 @@ class ClusterTasks(CallPacking):
             spec=spec,
             called=options.name,
         )
-        launch = Launch(
-            head,
-            packed.dep_natives,
-            packed.natives,
-            None,
-            options.num_cpus,
-            options.memory,
-            options.lifetime == DETACHED,
-            options.max_restarts,
+        launch = self.launch(head, sent, call, lambda: call.parameters, False)._replace(
+            keep=options.lifetime == DETACHED, restarts=options.max_restarts
         )
         what = f"actor {blueprint.name}"
         told = self.packer.pack(description, lambda: {options.name: description}, what)
         try:
-            described = self.backend.put(told, options.lifetime == DETACHED)
+            described = self.backend.put(told, launch.keep)
             actor, done = self.backend.create(launch, described)
         except ValueError:
             other = self.find(ACTOR_PREFIX + options.name) if options.name else None
@@ -362,12 +403,12 @@ class ClusterTasks(CallPacking):
             return other, other
         ref, entry = self.entries.new(id, (actor, described), READY)
         entry.about, entry.actor = told.about, options.name or blueprint.name
-        self.unfinished[id] = head
-        self.backend.on_done(done, partial(self._done, head))
+        self.unfinished[id] = launch.head
+        self.backend.on_done(done, partial(self._done, launch.head))
         return ref, None
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        native = self.native(actor)
+        native = self.entries.native(actor)
         if type(native) is not tuple:
             raise ActorDiedError("It is no actor's handle.")
         if not restart:

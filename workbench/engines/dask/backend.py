@@ -12,7 +12,7 @@ from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
 from workbench.engines.dask.observed import Dask
 from workbench.engines.dask.session import DaskBackend
-from workbench.engines.probe import EXPRESSION, check, check_python, found, here
+from workbench.engines.probe import EXPRESSION, NodeVersions, check, check_python, here
 from workbench.errors import SessionError
 from workbench.options import Variables
 
@@ -95,4 +95,5 @@ def check_versions(client: Any) -> None:
     def look() -> Any:  # it travels by value: there may be no Workbench
         return eval(code)
 
-    check(ours, [found(a) for a in (*client.run(look).values(), client.run_on_scheduler(look))])
+    found = *client.run(look).values(), client.run_on_scheduler(look)
+    check(ours, [NodeVersions(**each) for each in found])

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any
 
 from workbench import context, error_notes
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.cluster.hosting import Hosting
+from workbench.engines.cluster.hosting import ChannelLink, Hosting
 from workbench.engines.dask.keys import key_of
 from workbench.engines.dask.session import DaskBackend
 from workbench.engines.dask.slots import Channel, HeadDone, RunHead
+from workbench.host.interrupts import Interrupts
 from workbench.host.remains import ChildRemains
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
@@ -37,21 +37,17 @@ class ChildHost:
         self._output = set_up(self._link, remains.captures, mark, remains.unsent)
         self._position = 0
         self._sessions: dict[str, tuple[ClusterEngine, DaskBackend, Hosting]] = {}
-        self._hosting: Hosting | None = None
-        self._early: set[int] = set()  # to be stopped when they come
+        self._stopped: set[int] = set()  # perhaps before they come
         self._has_slot = True
+        self._interrupts = Interrupts()
+        signal.signal(signal.SIGINT, self._interrupts.handle)
         register_when_imported()
         error_notes.install()
         sys.argv = ["workbench-worker"]
-        signal.signal(signal.SIGINT, self._interrupted)
 
     def _shown(self, batch: bytes) -> None:
         with suppress(OSError):
             self._work.send(batch)
-
-    def _interrupted(self, signum: int, frame: Any) -> None:
-        if self._hosting is not None:
-            self._hosting.interrupts.handle(signum, frame)
 
     def listen(self) -> None:
         """Stop tasks as told, in a thread of its own. The channel's end is the process's."""
@@ -62,13 +58,9 @@ class ChildHost:
             os._exit(0)
 
     def _stop(self, task: int) -> None:
-        if self._hosting is None or not self._hosting.stop(task):
-            self._early.add(task)
-            return
-        for engine, backend, _ in list(self._sessions.values()):
-            running = list(engine.unfinished.values())
-            if nested := [each.task for each in running if each.parent == task]:
-                backend.stop(nested, False)
+        self._stopped.add(task)
+        for engine, _, _ in list(self._sessions.values()):
+            engine.stop_here([task], False)
 
     def serve(self) -> None:
         with suppress(EOFError, OSError):
@@ -78,11 +70,11 @@ class ChildHost:
     def _run(self, message: RunHead) -> bool:
         head = message.head
         engine, backend, hosting = self._session(message)
-        self._hosting, self._has_slot = hosting, not head.actor
+        self._has_slot = not head.actor
         if context.get() is not engine:
             context.set(engine)
-        if head.task in self._early:
-            hosting.interrupts.stop(head.task)
+        if head.task in self._stopped:
+            hosting.stop(head.task)
         end, results = hosting.run(head, message.values, message.inside)
         # What results refer to lives as long as these: that is known before we let go of it.
         if natives := [native for value in results for native in value.natives]:
@@ -103,8 +95,9 @@ class ChildHost:
             engine = ClusterEngine(backend, logs=False)
             backend.sink = engine.heard
             hosting = Hosting(
-                engine.packer, engine.learn, self._link, self._output.finish, os.getpid()
+                engine.packer, engine.entries.learn, self._link, self._output.finish, os.getpid()
             )
+            hosting.interrupts = self._interrupts
             engine.host(hosting)
             self._sessions[message.head.session] = engine, backend, hosting
         return self._sessions[message.head.session]

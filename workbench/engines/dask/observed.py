@@ -16,12 +16,6 @@ from workbench.errors import SessionError
 MOST = 4_000  # objects that are told one by one: the largest
 
 
-def is_client(of: object) -> bool:
-    from distributed import Client
-
-    return bool(isinstance(of, Client))
-
-
 class Dask(Observer):
     """``client`` is a distributed.Client that is used from ordinary code, not from coroutines.
 

@@ -17,10 +17,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workbench.config import Config
 from workbench.core.snapshot import INCARNATION
-from workbench.engine.records import Lack
 from workbench.engines.choice import PATIENCE
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.probe import EXPRESSION, check, found, here
+from workbench.engines.probe import EXPRESSION, NodeVersions, check, here
 from workbench.engines.ray import calls
 from workbench.engines.ray.supervisor import Supervisor
 from workbench.engines.ray.system import AGAIN, NAMESPACE, RayBackend, name_of
@@ -30,11 +29,10 @@ from workbench.options import Variables
 LEAST_STORE = 100 << 20
 """Bytes of a store below which Ray doesn't start one."""
 
-ENDS_WITH_KERNEL = Lack(
-    "Names and background cells end with this kernel.",
-    "It has started this Ray itself, which ends with it.",
-    "Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of this "
-    "machine.",
+ENDS_WITH_KERNEL = (
+    "Names and background cells end with this kernel. It has started this Ray itself, which ends "
+    "with it. Start Ray apart (`ray start --head`) and take `--address auto`, or take a session of "
+    "this machine."
 )
 """Why a session on a Ray of our own isn't kept (``keep``)."""
 
@@ -78,11 +76,11 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
     while True:
-        supervisor, joined = _supervisor(name, session, is_own)
-        there = ray.get(supervisor.session.remote()) if joined else session
+        supervisor = _supervisor(name, session, is_own)
+        there = ray.get(supervisor.session.remote())
         if unique and there != config.session:
             raise SessionError(f"Session {config.session!r} is over.")
-        backend = RayBackend(there, supervisor, calls, joined, False)
+        backend = RayBackend(there, supervisor, calls, there != session, False)
         if is_own:
             backend.can = replace(backend.can, keep=ENDS_WITH_KERNEL)
         engine = ClusterEngine(
@@ -92,7 +90,7 @@ def _joined(config: Config, came: bool, is_own: bool, namespace: str) -> Cluster
             engine.join()
         except SessionError:
             engine.close(False)
-            if not joined or unique:
+            if not backend.joined or unique:
                 raise
             time.sleep(AGAIN)  # it ends at this moment: soon there is none of that name
         else:
@@ -114,8 +112,10 @@ def _join(config: Config, variables: Variables) -> bool:
     if config.address not in ("", "local"):
         _join_at(config.address, options)
         return False
-    if not config.address and _join_here(options):
-        return False
+    if not config.address:
+        with contextlib.suppress(ConnectionError):  # this machine is part of no cluster
+            ray.init(address="auto", **options)
+            return False
     try:
         ray.init(
             address="local",
@@ -126,15 +126,6 @@ def _join(config: Config, variables: Variables) -> bool:
         )
     except Exception as error:  # it says no more: nodes that need longer than Ray waits
         raise SessionError(f"Ray didn't start here; trying again may help: {error}") from error
-    return True
-
-
-def _join_here(options: dict[str, Any]) -> bool:
-    """True if this machine is part of a cluster, to which we are connected now."""
-    try:
-        ray.init(address="auto", **options)
-    except ConnectionError:
-        return False
     return True
 
 
@@ -169,7 +160,8 @@ def _reach(address: str) -> None:
     """OSError if who listens at an address of a host and a port isn't Ray: Ray itself would try for
     minutes. Its servers speak HTTP/2, where both sides begin with a frame of settings."""
     host, _, port = address.removeprefix("ray://").partition("/")[0].rpartition(":")
-    if not (host and port.isdigit()) or _is_encrypted():
+    is_encrypted = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    if not (host and port.isdigit()) or is_encrypted:
         return
     with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as sock:
         sock.sendall(GREETING)
@@ -183,13 +175,9 @@ def _reach(address: str) -> None:
         )
 
 
-def _is_encrypted() -> bool:
-    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
-
-
 def _check_workers() -> None:
     try:
-        answers = [found(answer) for answer in _asked()]
+        answers = [NodeVersions(**answer) for answer in _asked()]
     except ray.exceptions.RayError as error:
         raise SessionError(f"Ray's workers don't say what they have: {error}") from error
     check(here(), answers)
@@ -208,13 +196,13 @@ def _asked() -> list[Any]:
     return list(ray.get(asked, timeout=ANSWER))
 
 
-def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
+def _supervisor(name: str, session: str, is_own: bool) -> Any:
     with contextlib.suppress(ValueError):
-        return ray.get_actor(name_of(name), namespace=NAMESPACE), True
+        return ray.get_actor(name_of(name), namespace=NAMESPACE)
     if not is_own:
         _check_workers()
     cls: Any = ray.remote(Supervisor)
-    made = cls.options(
+    return cls.options(
         name=name_of(name),
         namespace=NAMESPACE,
         lifetime="detached",
@@ -224,7 +212,6 @@ def _supervisor(name: str, session: str, is_own: bool) -> tuple[Any, bool]:
         scheduling_strategy=_at_head(),
         **calls.apart,
     ).remote(session)
-    return made, ray.get(made.session.remote()) != session
 
 
 def _at_head() -> NodeAffinitySchedulingStrategy | None:

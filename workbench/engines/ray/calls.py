@@ -18,7 +18,7 @@ from workbench.engines.cluster.backend import (
     decode_head,
     encode,
 )
-from workbench.engines.cluster.parcels import again, inlined
+from workbench.engines.cluster.parcels import again
 
 
 def _host(session: str) -> Any:
@@ -100,7 +100,7 @@ class HostedActor:
     ) -> None:
         known = decode_head(head)
         self._task = known.task
-        self._described = inlined(described)
+        self._described = described
         self._host = _host(known.session)
         self._host.is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         self._end, _ = self._host.run(known, deps, inside)
@@ -110,7 +110,7 @@ class HostedActor:
 
     def described(self) -> tuple[int, StoredValue]:
         """Its id, and the value that a handle of it stands for."""
-        return self._task, self._described
+        return self._task, again(self._described)
 
     def call(self, head: bytes, inside: Sequence[Native], *deps: StoredValue) -> Any:
         known = decode_head(head)

@@ -16,7 +16,6 @@ from typing import Any
 
 import ray
 
-from workbench.core.snapshot import INCARNATION
 from workbench.engines.cluster.backend import Launch, Native, StoredValue, TaskEnd
 from workbench.engines.cluster.keeper import Keeper
 from workbench.engines.cluster.kept_jobs import end_of as decode_end
@@ -120,23 +119,21 @@ class Supervisor:
             event.set()
         return self._keeper.leave(audience)
 
-    async def leave(self, audience: int, goodbye: bool) -> bool:
-        """A driver goes; whether the session ends with that: who leaves sees to it."""
-        self._ends = not self._forget(audience) and (goodbye or self._is_due())
-        return self._ends
+    async def leave(self, audience: int, goodbye: bool) -> None:
+        """A driver goes, and the session may end with that: then this process does."""
+        if not self._forget(audience) and (goodbye or self._is_due()):
+            await self._end()
 
     def _is_due(self) -> bool:
         left = self._keeper.seconds_left()
         return left is not None and left <= 0
 
     async def _end(self) -> None:
-        """Nobody is there who would do it."""
+        """Nothing of the session stays, this process neither."""
         self._ends = True
-        await self.close()
-        me = await asyncio.to_thread(
-            ray.get_actor, name_of(self._session.partition(INCARNATION)[0]), NAMESPACE
-        )
-        ray.kill(me)
+        for native in self._owned.values():
+            cancel(native, True)
+        await asyncio.to_thread(self._kill_named)
 
     # -- what it owns ---------------------------------------------------------------------------
 
@@ -206,16 +203,11 @@ class Supervisor:
             self._stopped.add(task)
             cancel(self._owned[task], force)
 
-    async def close(self) -> None:
-        """The session ends: nothing of it stays."""
-        for native in self._owned.values():
-            cancel(native, True)
-        await asyncio.to_thread(self._kill_named)
-
     def _kill_named(self) -> None:
-        for name in actors_of(self._session):
+        mine = [f"{self._session}/{name}" for name in actors_of(self._session)]
+        for name in (*mine, name_of(self._session)):
             with contextlib.suppress(ValueError):
-                ray.kill(ray.get_actor(f"{self._session}/{name}", namespace=NAMESPACE))
+                ray.kill(ray.get_actor(name, namespace=NAMESPACE))
 
 
 def _living() -> set[str] | None:

@@ -1,4 +1,5 @@
-"""RayBackend: `engines.cluster.backend.Backend` by what Ray has."""
+"""RayBackend: `engines.cluster.backend.Backend` by what Ray has; and Ray's errors as ours, in words
+for who never calls Ray."""
 
 from __future__ import annotations
 
@@ -27,16 +28,15 @@ from workbench.engines.cluster.entries import of_object
 from workbench.engines.cluster.keeper import batch_of
 from workbench.engines.cluster.kept_jobs import end_of
 from workbench.engines.cluster.work_thread import WorkThread
-from workbench.engines.ray.failures import first_line, translated
-from workbench.errors import SessionError
+from workbench.errors import SessionError, WorkbenchError
 
 NAMESPACE = "workbench"
 """Ray's, of all actors of ours that have a name."""
 
 
 def name_of(session: str) -> str:
-    """Under which name Ray knows the supervisor of the session that people call so."""
-    return f"workbench:{session}"
+    """Under which name Ray knows the supervisor of a session, by its name or its unique one."""
+    return f"workbench:{session.partition(INCARNATION)[0]}"
 
 
 AGAIN = 0.5
@@ -69,6 +69,58 @@ def actors_of(session: str) -> list[str]:
     ]
 
 
+_FREED = "It was freed. Put it again if you need it."
+
+_ENDED = "The task's worker process has ended before the task."
+
+# Of two that are of one class the first counts. '' stands for Ray's own words; of lost objects
+# these are an id, and advice for who calls Ray.
+_OURS: tuple[tuple[str, type[WorkbenchError], str], ...] = (
+    ("TaskCancelledError", errors.TaskCancelledError, "The task was stopped before it began."),
+    ("ActorUnavailableError", errors.ActorUnavailableError,
+     "The actor's process can't be reached: it is being made again, or the network fails. The "
+     "call may have run."),
+    ("OutOfMemoryError", errors.OutOfMemoryError, ""),
+    ("WorkerCrashedError", errors.WorkerCrashedError, _ENDED),
+    ("LocalRayletDiedError", errors.WorkerCrashedError, _ENDED),
+    ("NodeDiedError", errors.WorkerCrashedError, "The task's node has gone."),
+    ("ObjectFreedError", errors.ObjectFreedError, _FREED),
+    ("ReferenceCountingAssertionError", errors.ObjectFreedError, _FREED),
+    ("OwnerDiedError", errors.ObjectLostError,
+     "The object is lost: the process that owned it has ended, or its node has gone, and on Ray "
+     "objects end with their owner. Make it again. What has a name is the session's, and outlives "
+     "who made it."),
+    ("ObjectFetchTimedOutError", errors.ObjectLostError,
+     "Ray found no copy of the object in time. Try again; if that doesn't help, it is lost: make "
+     "it again."),
+    ("ObjectLostError", errors.ObjectLostError,
+     "The object is lost: the nodes that had copies of it have gone, and Ray couldn't make it "
+     "again. Run again what made it."),
+    ("ObjectStoreFullError", errors.StoreFullError, ""),
+)  # fmt: skip
+
+
+def translated(error: BaseException) -> WorkbenchError:
+    if isinstance(error, WorkbenchError):
+        return error
+    cause = getattr(error, "cause", None)
+    if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, BaseException):
+        return translated(cause)
+    said = first_line(error)
+    for name, ours, words in _OURS:
+        if isinstance(error, getattr(ray.exceptions, name)):
+            return ours(words or said)
+    if isinstance(error, ray.exceptions.RayActorError):
+        usual = "The actor died unexpectedly before finishing this task"
+        why = "" if not said or said.startswith(usual) else f" {said}"
+        return errors.ActorDiedError(f"The actor's process has ended.{why}")
+    return WorkbenchError(f"{type(error).__name__}: {said}")
+
+
+def first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
 class RayBackend:
     """See the module. ``calls`` is what Ray runs for us: the module of that name."""
 
@@ -83,6 +135,8 @@ class RayBackend:
         self.joined = joined
         self.blocks = blocks
         self._supervisor = supervisor
+        context = ray.get_runtime_context()
+        self.process, self.address = str(context.get_job_id()), str(context.gcs_address)
         self._says = WorkThread("workbench-says")
         self._results = WorkThread("workbench-results")
         self._behind: list[Callable[[], object]] = []  # what the next news come before
@@ -94,21 +148,7 @@ class RayBackend:
         self._ends: dict[int, Native] = {}  # of tasks of ours that aren't over
         self._over: str | None = None
         self._closed = False
-
-    @classmethod
-    def in_worker(cls, session: str, calls: Any) -> RayBackend:
-        """In a process of Ray's: of the session whose task it runs."""
-        name = session.partition(INCARNATION)[0]
-        supervisor = ray.get_actor(name_of(name), namespace=NAMESPACE)
-        return cls(session, supervisor, calls, True, True)
-
-    @property
-    def process(self) -> str:
-        return str(ray.get_runtime_context().get_job_id())
-
-    @property
-    def address(self) -> str:
-        return str(ray.get_runtime_context().gcs_address)
+        self.leaves_ray = False  # True if this process came to Ray only for the session
 
     @property
     def workers(self) -> int:
@@ -137,20 +177,22 @@ class RayBackend:
         ray.wait(list(natives), num_returns=enough, timeout=timeout, fetch_local=False)
 
     def on_ready(self, native: Native, callback: Callable[[BaseException | None], None]) -> None:
-        def there(future: Any) -> None:
+        def ready(future: Any) -> None:
             error = future.exception()
-            known = None if error is None else translated(error)
-            self._results.do(partial(callback, known))
+            callback(None if error is None else translated(error))
 
-        native.future().add_done_callback(there)
+        self._when_done(native, ready)
 
     def on_done(self, native: Native, callback: Callable[[TaskEnd | BaseException], None]) -> None:
+        self._when_done(native, partial(self._ended, callback))
+
+    def _when_done(self, native: Native, callback: Callable[[Any], None]) -> None:
+        """In a thread of ours: Ray's own must not wait for anything."""
         native.future().add_done_callback(
-            lambda future: self._results.do(partial(self._ended, callback, future))
+            lambda future: self._results.do(partial(callback, future))
         )
 
     def _ended(self, callback: Callable[[TaskEnd | BaseException], None], future: Any) -> None:
-        """In a thread of ours: Ray's own must not wait for anything."""
         error = future.exception()
         end = end_of(future.result()) if error is None else translated(error)
         if isinstance(end, TaskEnd) and end.shown and self._listens:
@@ -244,10 +286,10 @@ class RayBackend:
 
     # -- the keeper and the channel -----------------------------------------------------------
 
-    def ask(self, question: str, *args: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: str, *args: Any) -> Any:
         try:
             self.settle()
-            return self._answer(partial(self._supervisor.ask.remote, question, args), timeout)
+            return self._answer(partial(self._supervisor.ask.remote, question, args))
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
 
@@ -266,19 +308,15 @@ class RayBackend:
                     ) from error
                 time.sleep(AGAIN)
             except ray.exceptions.RayActorError as error:
-                raise SessionError(self._lost()) from error
-
-    def _lost(self) -> str:
-        if self._over is None:
-            self._over = "The session has ended: its supervisor is gone."
-        return self._over
+                self._over = self._over or "The session has ended: its supervisor is gone."
+                raise SessionError(self._over) from error
 
     def tell(self, question: str, *args: Any) -> None:
         """Each when the one before was heard: Ray itself may begin an actor's calls in another
         order."""
 
         def say() -> None:
-            with contextlib.suppress(ray.exceptions.RayError):
+            with contextlib.suppress(Exception):  # also if this process has left Ray
                 ray.get(self._supervisor.ask.remote(question, args))
 
         self._says.do(say)
@@ -346,17 +384,9 @@ class RayBackend:
         was_over, self._over = self._over, self._over or "The session was shut down."
         if was_over is None:
             with contextlib.suppress(Exception):
-                self._say_goodbye(goodbye)
+                leave = self._supervisor.leave.remote
+                self._answer(partial(leave, self._audience, goodbye), LEAVE)
         self._says.close()
         self._results.close()
         if self.leaves_ray:
             ray.shutdown()
-
-    def _say_goodbye(self, goodbye: bool) -> None:
-        leave = partial(self._supervisor.leave.remote, self._audience, goodbye)
-        if self._answer(leave, LEAVE):  # with that the session ends
-            ray.get(self._supervisor.close.remote(), timeout=LEAVE)
-            ray.kill(self._supervisor)
-
-    leaves_ray = False
-    """True if this process came to Ray only for the session."""

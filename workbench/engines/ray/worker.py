@@ -7,40 +7,28 @@ import platform
 import signal
 import sys
 import threading
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import ray
 
 from workbench import context, error_notes
-from workbench.engines.cluster.channel import ChannelLink
 from workbench.engines.cluster.engine import ClusterEngine
-from workbench.engines.cluster.hosting import Hosting
-from workbench.engines.ray.system import RayBackend
+from workbench.engines.cluster.hosting import ChannelLink, Hosting
+from workbench.engines.ray.system import NAMESPACE, RayBackend, name_of
 from workbench.host.fd_capture import FdCapture
 from workbench.host.setup import set_up
 from workbench.interop.registration import register_when_imported
 
-_hostings: dict[str, Hosting] = {}
-_lock = threading.Lock()
 
-
+@cache
 def hosting(session: str, calls: Any) -> Hosting:
     """What runs that session's tasks in this process. ``calls`` is the module of that name."""
-    found = _hostings.get(session)
-    if found is None:
-        with _lock:
-            found = _hostings.get(session)
-            if found is None:
-                found = _hostings[session] = _set_up(session, calls)
-    return found
-
-
-def _set_up(session: str, calls: Any) -> Hosting:
     captures = FdCapture(), FdCapture()
     for number, capture in enumerate(captures, 1):
         capture.divert(number)
-    backend = RayBackend.in_worker(session, calls)
+    supervisor = ray.get_actor(name_of(session), namespace=NAMESPACE)
+    backend = RayBackend(session, supervisor, calls, True, True)
     engine = ClusterEngine(backend)
     node = ray.get_runtime_context().get_node_id()
     worker = backend.ask("enroll", engine.prefix, os.getpid(), platform.node(), node)
@@ -49,7 +37,7 @@ def _set_up(session: str, calls: Any) -> Hosting:
     # Who only waits for tasks doesn't listen: it would keep Ray from ending a process too many.
     made = Hosting(
         engine.packer,
-        engine.learn,
+        engine.entries.learn,
         link,
         output.finish,
         worker,
