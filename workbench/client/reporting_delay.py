@@ -25,7 +25,7 @@ LATE = 0.03
 """Seconds for which the server isn't told of calls by lines that only we know; see `SendQueue`."""
 
 UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
-"""Answers: their receiver gets them from the server, after all that was sent before."""
+"""Messages that a result by a line needn't come after; others count in `Connection.said`."""
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ else can know of a call that its caller hasn't reported; a reported one is treat
 that was sent to the worker.
 
 Order. A caller uses its line only while none of its other calls of that actor is unfinished
-(`Grant`). In the other direction, a worker reads its lines before it handles the server's messages.
+(`Grant`). And a worker reads its lines before it handles `Run`, `Stop` and `Report`.
 
 The end. When the worker is gone, the caller reads what is left in the line and closes it
 (`LineClosed`). Only then are calls without an answer retried or failed; until then the caller's
