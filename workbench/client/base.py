@@ -23,10 +23,10 @@ from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
+from workbench.client.outgoing_translator import OutgoingTranslator
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.reporting_delay import ReportingDelay
 from workbench.client.requests import GLANCE, Requests
-from workbench.client.send_queue import SendQueue
 from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -93,7 +93,7 @@ class ClientBase:
         self.handlers: dict[type, Callable[[Any], object]] = {}
         # Both lambdas: that part is made below.
         self.connection = connection = Connection(
-            sock, self._handle, lambda queued: self.send_queue.translate(queued), self._ended
+            sock, self._handle, lambda queued: self.translator.translate(queued), self._ended
         )
         self.requests = Requests(connection, glance)
         self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
@@ -118,7 +118,7 @@ class ClientBase:
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
-        self.send_queue = queue = SendQueue(
+        self.translator = translator = OutgoingTranslator(
             self.references,
             self.objects,
             self.generators,
@@ -127,7 +127,7 @@ class ClientBase:
             prefix,
             lambda: list(connection.queue),
         )
-        connection.send_by(self.lines.push, ReportingDelay(queue.due, queue.told))
+        connection.send_by(self.lines.push, ReportingDelay(translator.due, translator.told))
         self.handlers |= self._own_handlers()
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
 

@@ -336,7 +336,7 @@ class DirectCalls:
                 if run is not None:
                     plain = header == b"N" and not failed
                     values[task] = value = _NONE if plain else ev.Value(header, failed=failed)
-                    run.answers[task] = value  # `SendQueue` sets `is_reported`, then reads this
+                    run.answers[task] = value  # `OutgoingTranslator` sets `is_reported` first
                     if run.is_reported:
                         self._connection.defer(ev.Settled(task, value))
                     self._count_out(run)

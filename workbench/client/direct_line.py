@@ -31,7 +31,7 @@ EACH = 20
 
 class CallRun:
     """Consecutive calls of one form that go by a line in one packet. Also queued for the server:
-    `SendQueue` decides what the server is told.
+    `OutgoingTranslator` decides what the server is told.
 
     More calls may join before it ``is_sent``. If it can't be sent, all its calls go through the
     server: it ``is_withdrawn``.

@@ -22,7 +22,7 @@ TOGETHER = 0.002
 """Seconds for which messages wait for others that are known to follow."""
 
 LATE = 0.03
-"""Seconds for which the server isn't told of calls by lines that only we know; see `SendQueue`."""
+"""Seconds for which the server isn't told of calls by lines that only we know."""
 
 UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
 """Messages that a result by a line needn't come after; others count in `Connection.said`."""

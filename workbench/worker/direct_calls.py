@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
-from workbench.client.send_queue import Beside
+from workbench.client.outgoing_translator import Beside
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import Output

@@ -47,7 +47,7 @@ class Process:
         self.lines = self.base.lines
         self.lines.goes_through_server(ACTOR, 5)
         self.line = self.granted(5)
-        self.sending = self.base.send_queue
+        self.sending = self.base.translator
         self.rest = self.base.connection.queue
         self._handles: dict[int, ObjectRef] = {}
         self._ends: dict[int, Any] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from workbench.client.send_queue import SendQueue
+from workbench.client.outgoing_translator import OutgoingTranslator
 from workbench.core import events as ev
 from workbench.memory.views import Watch
 
@@ -24,9 +24,10 @@ class Queue:
         objects: Any = SimpleNamespace(
             values=dict.fromkeys(values), finalized=self.finalized.append
         )
+        none: Any = None
         marshal: Any = SimpleNamespace(report=lambda known: None)
         lines: Any = SimpleNamespace(unreported_tasks=set())
-        self._queue = SendQueue(cast(Any, None), objects, cast(Any, None), marshal, lines, 1)
+        self._queue = OutgoingTranslator(none, objects, none, marshal, lines, 1)
 
     def view(self, segment: int = SEGMENT) -> Any:
         array = np.zeros(1)

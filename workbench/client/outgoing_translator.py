@@ -1,4 +1,4 @@
-"""Send queue: turns finalizer records into Drop, Unview and Cancel messages.
+"""Outgoing translator: queued items become messages; finalizer records Drop, Unview, Cancel.
 
 No socket. Called by whichever thread sends.
 """
@@ -35,7 +35,7 @@ _QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Besid
 """Types that never name results of calls that the server doesn't know, except their ends."""
 
 
-class SendQueue:
+class OutgoingTranslator:
     def __init__(
         self,
         references: ReferenceCounter,
