@@ -127,7 +127,7 @@ class ClientBase:
             prefix,
             lambda: list(connection.queue),
         )
-        connection.send_by(self.lines.push, ReportingDelay(translator.due, translator.told))
+        connection.send_by(self.lines.push, ReportingDelay(translator.due, translator.reported))
         self.handlers |= self._own_handlers()
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
 

@@ -54,7 +54,7 @@ class CallBatches:
             if not joins:
                 self._begin(task, args, form)
         if joins:  # as if it had been sent by itself
-            self._connection.said += 1
+            self._connection.ordered_sent += 1
             self._connection.nudge()
 
     def _join(self, task: int, args: bytes, form: ev.CallForm) -> bool:

@@ -75,8 +75,8 @@ class Connection:
         self._sent_at = 0.0
         self._urgent = self._posted = False  # next tick sends all; or what is due
         self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
-        self.said = 0  # all but those in `UNSAID`
-        self.heard = self.told = 0  # answered runs of lines; those that the server knows
+        self.ordered_sent = 0  # all but those in `UNSAID`
+        self.runs_answered = self.runs_reported = 0  # runs of calls by lines
         self.ended: str | None = None  # why it ended; None while it is open
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
@@ -95,9 +95,9 @@ class Connection:
             target=self._serve, name="workbench-connection", daemon=True
         )
 
-    def send_by(self, send_packed: Callable[[], object], lateness: ReportingDelay) -> None:
-        """Call ``send_packed`` before each wait and tick; ``lateness`` says what a tick sends."""
-        self._send_packed, self.lateness = send_packed, lateness
+    def send_by(self, send_packed: Callable[[], object], reporting_delay: ReportingDelay) -> None:
+        """Call ``send_packed`` before each wait and tick, which sends what ``reporting_delay`` says."""
+        self._send_packed, self.reporting_delay = send_packed, reporting_delay
 
     def start(self) -> None:
         """Start the thread: from now on messages are handled and the end is reported."""
@@ -122,7 +122,7 @@ class Connection:
     def defer(self, message: Any) -> None:
         """Queue a message that can wait even while this process waits for an answer."""
         if not self._outbox:
-            self.lateness.reset(time.perf_counter())
+            self.reporting_delay.reset(time.perf_counter())
         self.put(message)
         if self._asleep:
             self.wake()
@@ -130,7 +130,7 @@ class Connection:
     def _note(self, message: Any) -> None:
         self._posted = True
         if (kind := type(message)) not in UNSAID:
-            self.said += 1
+            self.ordered_sent += 1
             if kind in MUST_NOT_OVERTAKE:
                 self.order_epoch += 1
 
@@ -168,14 +168,14 @@ class Connection:
 
     def _tick(self) -> None:
         self._send_packed()
-        now, heard = time.perf_counter(), self.heard
+        now, answered = time.perf_counter(), self.runs_answered
         if self._urgent or self._outbox.has_begun:
             self.flush()
-        elif self._posted or now - max(self._sent_at, self.lateness.since) > TICK:
-            count = self.lateness.count(self._outbox.queue, now)
+        elif self._posted or now - max(self._sent_at, self.reporting_delay.since) > TICK:
+            count = self.reporting_delay.count(self._outbox.queue, now)
             self._posted &= count > 0
             if count and self.flush(count):
-                self.told = self.lateness.told(heard)
+                self.runs_reported = self.reporting_delay.reported(answered)
 
     def flush(self, most: int | None = None) -> bool:
         """Send what is queued, or the first ``most``; False if some of it is still unsent.
@@ -188,12 +188,12 @@ class Connection:
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
                 return False  # the lock's holder sends ours too, or the thread's tick does
-            self._urgent, self._posted, heard = False, False, self.heard
+            self._urgent, self._posted, answered = False, False, self.runs_answered
             done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
-            self.lateness.reset(self._sent_at)
+            self.reporting_delay.reset(self._sent_at)
             if done and most is None:
-                self.told = heard
+                self.runs_reported = answered
             elif not done:
                 self._urgent = True
             return done

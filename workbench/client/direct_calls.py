@@ -138,7 +138,7 @@ class DirectCalls:
             line.is_busy = True
             try:
                 run = CallRun(line, form, task, args)
-                line.forget(self._connection.told)
+                line.forget(self._connection.runs_reported)
                 usable = line.is_granted and line.unanswered < line.most
                 if not usable or line.sent - line.known > MOST_UNKNOWN:
                     return False
@@ -321,7 +321,7 @@ class DirectCalls:
         elif type(message) is packets.ShownPacket:
             known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
             if self._is_worker:
-                self._connection.said += 1  # the server must know of it before our caller goes on
+                self._connection.ordered_sent += 1  # the server must know of it first
                 if known is not None:
                     known.shown.add(message.task)
             elif show is not None:
@@ -350,8 +350,8 @@ class DirectCalls:
         line.unanswered -= 1
         if run.is_over:
             line.unanswered_bytes -= run.nbytes
-            self._connection.heard += 1
-            run.heard = self._connection.heard
+            self._connection.runs_answered += 1
+            run.answer_number = self._connection.runs_answered
 
     def ready(self, values: dict[int, ev.Value]) -> None:
         """Take answers that came from the server."""

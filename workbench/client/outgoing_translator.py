@@ -82,10 +82,10 @@ class OutgoingTranslator:
                 message.is_late = True
         return count
 
-    def told(self, heard: int) -> int:
-        """Return how many of the first ``heard`` answered runs are sent; see `Connection.told`."""
-        runs = [m for m in self._rest() if type(m) is CallRun and m.heard]
-        return min([heard, *(run.heard - 1 for run in runs)])
+    def reported(self, answered: int) -> int:
+        """Return how many of the first ``answered`` runs are sent: `Connection.runs_reported`."""
+        runs = [m for m in self._rest() if type(m) is CallRun and m.answer_number]
+        return min([answered, *(run.answer_number - 1 for run in runs)])
 
     def translate(self, queued: list[Any]) -> list[Any]:
         """Turn watches of dead handles, views and readers into Drop, Unview and Cancel."""

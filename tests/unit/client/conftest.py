@@ -66,7 +66,7 @@ class Process:
         made.is_sent = True
         if answer is not None:
             made.answers = dict.fromkeys(tasks, answer)
-            made.heard = 1
+            made.answer_number = 1
         return made
 
     def translate(self, *queued: Any) -> list[Any]:

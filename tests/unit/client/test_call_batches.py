@@ -50,9 +50,9 @@ def one(task: int) -> ev.Submit:
 
 
 def test_those_that_follow_one_another_go_in_one_message(caller: Caller) -> None:
-    said = caller.connection.said
+    said = caller.connection.ordered_sent
     caller.submit(1, 2, 3)
-    assert caller.connection.said == said + 3
+    assert caller.connection.ordered_sent == said + 3
     assert caller.sent() == [many(1, 2, 3)]
     caller.submit(4, 5)  # they don't join what was sent
     assert caller.sent() == [many(4, 5)]
