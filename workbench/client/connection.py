@@ -27,7 +27,7 @@ from workbench.client.reporting_delay import (
     PROMPT,
     TICK,
     TOGETHER,
-    UNSAID,
+    UNCOUNTED,
     ReportingDelay,
 )
 from workbench.core.events import MUST_NOT_OVERTAKE
@@ -75,7 +75,7 @@ class Connection:
         self._sent_at = 0.0
         self._urgent = self._posted = False  # next tick sends all; or what is due
         self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
-        self.ordered_sent = 0  # all but those in `UNSAID`
+        self.ordered_sent = 0  # all but those in `UNCOUNTED`
         self.runs_answered = self.runs_reported = 0  # runs of calls by lines
         self.ended: str | None = None  # why it ended; None while it is open
         self._farewell = ""  # why the server is about to hang up
@@ -129,7 +129,7 @@ class Connection:
 
     def _note(self, message: Any) -> None:
         self._posted = True
-        if (kind := type(message)) not in UNSAID:
+        if (kind := type(message)) not in UNCOUNTED:
             self.ordered_sent += 1
             if kind in MUST_NOT_OVERTAKE:
                 self.order_epoch += 1

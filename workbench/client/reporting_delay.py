@@ -24,7 +24,7 @@ TOGETHER = 0.002
 LATE = 0.03
 """Seconds for which the server isn't told of calls by lines that only we know."""
 
-UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
+UNCOUNTED = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
 """Messages that a result by a line needn't come after: not in `Connection.ordered_sent`."""
 
 
