@@ -96,7 +96,7 @@ class Connection:
         )
 
     def send_by(self, send_packed: Callable[[], object], reporting_delay: ReportingDelay) -> None:
-        """Call ``send_packed`` before each wait and tick, which sends what ``reporting_delay`` says."""
+        """Call ``send_packed`` before waits and ticks; ``reporting_delay`` says what these send."""
         self._send_packed, self.reporting_delay = send_packed, reporting_delay
 
     def start(self) -> None:

@@ -231,7 +231,7 @@ class DirectCalls:
                 line.is_granted = False
         self._latest = max(self._latest, task)
 
-    def told(self, actor: int, first: int, last: int) -> None:
+    def note_batch(self, actor: int, first: int, last: int) -> None:
         """Note that the message that begins with call ``first`` ends with call ``last``."""
         with self.lock:
             known = self._last.get(actor)
@@ -246,8 +246,8 @@ class DirectCalls:
         run.unheard = nbytes
         if line.unheard < MOST_UNHEARD:
             return None
-        told, line.unheard = ev.Unheard(line.number, line.unheard), 0
-        return told
+        message, line.unheard = ev.Unheard(line.number, line.unheard), 0
+        return message
 
     def closes(self, number: int) -> ev.Unheard | None:
         """Return what `unheard` hasn't told yet, to be sent before LineClosed: the worker may live

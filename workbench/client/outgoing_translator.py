@@ -121,7 +121,7 @@ class OutgoingTranslator:
                 else:
                     drops.extend([message.id] * message.grants)
             elif type(message) is CallRun:
-                self._say(message, silent, runs)
+                self._report(message, silent, runs)
             elif type(message) is CallBatch:
                 runs.say(message.tell(self._lines))
             elif type(message) is Beside:
@@ -150,19 +150,19 @@ class OutgoingTranslator:
         on_finalized()  # together, after the rest: drops can wait
         return messages
 
-    def _say(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
+    def _report(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
         """Add the messages that tell the server of a run of calls, in their order."""
         run.is_reported = True  # before the answers are read
-        said = [task for task in run.calls if task not in silent]
+        reported = [task for task in run.calls if task not in silent]
         nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
         if nbytes or run.unheard:
             unheard = self._lines.unheard(run, nbytes)
             if unheard is not None:
                 settled.messages.append(unheard)
-        if said:
-            self._lines.unreported_tasks.difference_update(said)
-            self._references.said(said)
-        for task in said:
+        if reported:
+            self._lines.unreported_tasks.difference_update(reported)
+            self._references.on_reported(reported)
+        for task in reported:
             answer = None if run.is_withdrawn else run.answers.get(task)
             if answer is None or task in run.shown:
                 settled.say(run.submit(task))
