@@ -1,6 +1,6 @@
 """Both ends of lines, without sockets: a caller, an actor's worker, and what is between them.
 
-They do what `client.direct_calls` and `worker.direct_calls` do, as late as the test likes, and see
+They do what `client.direct_calls` and `worker.incoming_calls` do, as late as a test likes, and see
 for themselves that no call has two ends.
 """
 
