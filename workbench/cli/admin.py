@@ -108,7 +108,7 @@ class AdminConnection:
 
     # -- what `Requests` needs --------------------------------------------------------------------
 
-    ended = None
+    end_reason = None
 
     def check_open(self) -> None:
         """Do nothing: without a connection there is no answer."""

@@ -198,14 +198,14 @@ class ClientBase:
 
     def say_final(self) -> None:
         """Tell the server to keep the session only for a moment after we leave. Any thread."""
-        if self.connection.ended is None:
+        if self.connection.end_reason is None:
             self.connection.post(ev.Bye(lingers=True, final=True))
 
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye the session lingers, as after a crash;
         with ``final`` only for a moment, because a person shut our kernel down."""
         shows = self._views.shows()
-        if (goodbye or final or shows) and self.connection.ended is None:
+        if (goodbye or final or shows) and self.connection.end_reason is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()

@@ -63,7 +63,7 @@ class GeneratorReaders:
         if self.ready(reader)():
             self.notify(reader.id)
             return None
-        if self._connection.ended is not None:  # perhaps since the check: nobody else would notify
+        if self._connection.end_reason is not None:  # perhaps just now: nobody else would notify
             self.notify(reader.id)
         self._connection.flush()
         return future

@@ -29,7 +29,7 @@ class ConnectionToAsk(Protocol):
     """What requests need of a `Connection`."""
 
     @property
-    def ended(self) -> str | None: ...
+    def end_reason(self) -> str | None: ...
     def check_open(self) -> None: ...
     def post(self, message: ev.Event) -> None: ...
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool: ...
@@ -84,7 +84,7 @@ class Requests:
                 if not left:
                     return
         finally:
-            if left and self._connection.ended is None:  # nobody wants the rest
+            if left and self._connection.end_reason is None:  # nobody wants the rest
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
