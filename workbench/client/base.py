@@ -150,7 +150,7 @@ class ClientBase:
             do.Release: self.arena.released,
             do.Trim: self.arena.trim,
             do.Reopen: self.arena.reopen,
-            do.Granted: self._granted,
+            do.Grown: self._granted,
         }
 
     def join(self) -> None:
@@ -238,7 +238,7 @@ class ClientBase:
         self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
 
-    def _granted(self, message: do.Granted) -> None:
+    def _granted(self, message: do.Grown) -> None:
         self.arena.granted(message)
         self.requests.answer(message.request, message)
 

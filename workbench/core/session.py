@@ -285,15 +285,15 @@ class Session:
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
-                state.send(client, do.Granted(request, nbytes))
+                state.send(client, do.Grown(request, nbytes))
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
             elif what == "deny":
-                state.send(client, do.Granted(request, 0, "It takes more than what nobody uses."))
+                state.send(client, do.Grown(request, 0, "It takes more than what nobody uses."))
             else:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
-                state.send(client, do.Granted(request, 0, why, found))
+                state.send(client, do.Grown(request, 0, why, found))
         self._send_releases()
 
     def _withheld(self) -> str:

@@ -269,7 +269,7 @@ class Caller:
                     self.read_line(wire)
             case do.Forget(objects):
                 self.owe(ev.Unview(tuple((id, 0) for id in objects)))
-            case do.Release() | do.Granted() | do.Moved():
+            case do.Release() | do.Grown() | do.Moved():
                 self.say()
                 self.peer.inbox.appendleft(message)
                 self.peer.read()
