@@ -91,7 +91,7 @@ class ActorManager:
         ):
             yield waiting.popleft()
 
-    def pin(self, task: Task) -> ev.Value | None:
+    def pin_actor(self, task: Task) -> ev.Value | None:
         """Have a call keep its actor alive; return the value that it fails with if that is dead."""
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)

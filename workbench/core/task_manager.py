@@ -74,7 +74,7 @@ class TaskManager:
             return state.hang_up(client.number, "more arguments than it may send")
         why: ev.Value | None = None
         if event.actor:
-            why = self._actors.pin(task)
+            why = self._actors.pin_actor(task)
         why = self._catalog.need_arguments(task) or why
         for id in results:  # after its arguments: no task can wait for itself
             self._catalog.create_pending(id, client.number)
