@@ -41,7 +41,7 @@ class ActorManager:
         limits = event.restarts, event.concurrency, event.in_order
         actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
-        why = self._catalog.need_arguments(task)
+        why = self._catalog.pin_arguments(task)
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
             why = died_error(actor.id, f"There is another actor of the name of {actor.name}.")
@@ -98,7 +98,7 @@ class ActorManager:
         if actor is None or entry is None or entry.state is FREED:
             text = "There is no such actor: its last handle was gone."
             return died_error(task.submit.actor, text)
-        self._catalog.need(entry, task)
+        self._catalog.pin_for_task(entry, task)
         return actor.why
 
     def on_created(self, actor: Actor, value: ev.Value) -> None:
@@ -263,7 +263,7 @@ class ActorManager:
             self._state.fail(task, not_begun_error(why, task))
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
-        self._catalog.unneed_all(actor.creation_task)
+        self._catalog.unpin_all(actor.creation_task)
         entry = self._catalog.get(actor.id)
         for name in self._catalog.names_of(entry) if entry is not None else ():
             self._catalog.bind(name, None)

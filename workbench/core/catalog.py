@@ -192,7 +192,7 @@ class Catalog(dict[int, Entry]):
             self._follow(entry, client)
             entry.waiting_clients += (client,)
 
-    def need_arguments(self, task: Task) -> Value | None:
+    def pin_arguments(self, task: Task) -> Value | None:
         """Pin a task's arguments; return the value that it fails with if one is gone or failed."""
         submit = task.submit
         task.argument_bytes = len(submit.args)
@@ -211,17 +211,17 @@ class Catalog(dict[int, Entry]):
                 task.pending_dependencies += 1
             elif entry.value is not None and entry.value.failed:
                 failed = failed or entry.value
-            self.need(entry, task)
+            self.pin_for_task(entry, task)
         for id in submit.contains:
             entry = self.get(id)
             if entry is not None:
-                self.need(entry, task)
+                self.pin_for_task(entry, task)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."
             return error_value(lost, text)
         return failed
 
-    def need(self, entry: Entry, task: Task) -> None:
+    def pin_for_task(self, entry: Entry, task: Task) -> None:
         entry.tasks += 1
         task.pins.append(entry.id)
         if self.touched is not None:
@@ -239,7 +239,7 @@ class Catalog(dict[int, Entry]):
             self.free_if_unused(entry)
             self.rest(entry)
 
-    def unneed_all(self, task: Task) -> None:
+    def unpin_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
         self.argument_bytes -= task.argument_bytes
         task.argument_bytes = 0

@@ -201,7 +201,7 @@ class LineManager:
         if task.final_value is not None and value.header.startswith(b"!cancelled"):
             value = task.final_value
         self._scheduler.finish(task)
-        state.catalog.unneed_all(task)
+        state.catalog.unpin_all(task)
         return self._objects.result(event.task, value)
 
     def on_settled_calls(self, client: ClientState, event: ev.SettledCalls) -> Line | None:

@@ -229,7 +229,7 @@ class Scheduler:
 
     # -- waits --------------------------------------------------------------------------------
 
-    def need(self, objects: Iterable[int]) -> None:
+    def make_urgent(self, objects: Iterable[int]) -> None:
         """Make tasks urgent that make these objects or their arguments: a running task waits."""
         queued: list[Task] = []
         left = list(objects)

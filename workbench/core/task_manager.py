@@ -75,7 +75,7 @@ class TaskManager:
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin_actor(task)
-        why = self._catalog.need_arguments(task) or why
+        why = self._catalog.pin_arguments(task) or why
         for id in results:  # after its arguments: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
@@ -120,7 +120,7 @@ class TaskManager:
         return None
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
-        self._catalog.unneed_all(task)
+        self._catalog.unpin_all(task)
         for id in task.results:
             self._objects.result(id, value)
 
@@ -202,7 +202,7 @@ class TaskManager:
             # Its caller has dropped the result, but counts its unfinished calls.
             gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
             state.send(task.owner, do.Ready(event.task, gone))
-        self._catalog.unneed_all(task)
+        self._catalog.unpin_all(task)
         if task.job is not None and event.values:
             self._jobs.on_task_ended(task, event.values[0])
         if task.spec.max_calls and worker.actor is None:
@@ -265,7 +265,7 @@ class TaskManager:
                 results = map(self._catalog.get, task.results)
                 if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
-                    self._catalog.unneed_all(task)
+                    self._catalog.unpin_all(task)
 
     def give_up(self) -> None:
         text = f"No worker can be started: {self._state.pool.last_words} before it was ready."
