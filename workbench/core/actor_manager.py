@@ -143,7 +143,7 @@ class ActorManager:
         actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
         assert actor is not None
         for task in tasks:
-            line.leave(task)
+            line.detach_call(task)
         if actor.state is ActorState.DEAD:
             ran = next((t.submit.name for t in tasks if t.submit.task == running), "")
             if ran and actor.why == crash_error(actor, crash, "", words):  # now the call is known
@@ -238,7 +238,7 @@ class ActorManager:
             text = f"{actor.name} was ended by kill()."
             self.dies(actor, died_error(actor.id, text))
         if worker is not None:
-            self._scheduler.leave(worker)  # later calls are for the next worker
+            self._scheduler.send_no_more(worker)  # later calls are for the next worker
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:

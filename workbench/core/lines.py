@@ -393,7 +393,7 @@ class LineManager:
                     self._report(line.worker, task)
             self._state.send(line.worker.client, do.Detach(line.number))
         for task in list(line.tasks.values()):
-            line.leave(task)
+            line.detach_call(task)
         self._forget(line)
 
     def _forget(self, line: Line) -> None:

@@ -157,7 +157,7 @@ class WorkerPool:
         self.resting = True
         for worker in list(self._scheduler.idle.values()):
             if not worker.lingering:
-                self._scheduler.leave(worker)
+                self._scheduler.send_no_more(worker)
                 yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
@@ -169,7 +169,7 @@ class WorkerPool:
             worker = next(iter(idle.values()))
             if now < worker.since + SPARE_SECONDS:
                 return  # the others are idle for less long
-            self._scheduler.leave(worker)
+            self._scheduler.send_no_more(worker)
             yield worker
 
     def deadline(self) -> float | None:

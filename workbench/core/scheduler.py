@@ -113,7 +113,7 @@ class Scheduler:
         if actor is not None and not task.is_creation and actor.forget(task):
             self.clear.append((actor, task.owner))
         elif actor is None and task.line is not None:
-            task.line.leave(task)
+            task.line.detach_call(task)
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:
@@ -195,7 +195,7 @@ class Scheduler:
 
     def remove_dead_worker(self, worker: Worker) -> list[Task]:
         """Remove a dead worker; return the tasks sent to it, now LOST, the running one first."""
-        self.leave(worker)
+        self.send_no_more(worker)
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
             self.pooled -= 1
         if worker.client is not None:
@@ -217,7 +217,7 @@ class Scheduler:
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
-    def leave(self, worker: Worker) -> None:
+    def send_no_more(self, worker: Worker) -> None:
         """Send no more tasks to a worker that is about to end, and take its slot."""
         worker.leaving = True
         self.update_slot(worker)

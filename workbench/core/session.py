@@ -384,7 +384,7 @@ class Session:
         if client.worker:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
-                state.scheduler.leave(worker)
+                state.scheduler.send_no_more(worker)
             # It ends by itself, in order if nothing runs. Its WorkerExited does the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver":

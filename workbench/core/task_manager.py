@@ -214,7 +214,7 @@ class TaskManager:
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None
-            self._scheduler.leave(worker)
+            self._scheduler.send_no_more(worker)
             self._state.dismiss(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
@@ -381,7 +381,7 @@ class TaskManager:
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())
         for task in tasks:
-            line.leave(task)
+            line.detach_call(task)
         running = line.crash[2]
         if line.is_returned:  # all had ended: the worker ran other tasks since
             self._again(line.worker, tasks, line.crash, ended=True)
