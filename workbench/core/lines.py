@@ -56,9 +56,9 @@ class LineManager:
 
     def end_batch(self) -> None:
         """Let callers without unfinished calls use their line, or make one; send Reports."""
-        clear = self._scheduler.clear
-        while clear:
-            self._clear(*clear.pop())
+        callers = self._scheduler.may_use_lines
+        while callers:
+            self._grant_or_connect(*callers.pop())
         tasks, self._to_report = self._to_report, []
         for task in tasks:
             worker = task.worker
@@ -75,7 +75,7 @@ class LineManager:
             worker.reported.add(task.submit.task)
             self._state.send(worker.client, do.Report(task.line.number, task.submit.task))
 
-    def _clear(self, actor: Actor, caller: int) -> None:
+    def _grant_or_connect(self, actor: Actor, caller: int) -> None:
         worker, client = actor.worker, self._state.clients.get(caller)
         line = actor.lines.get(caller)
         if client is None or caller in actor.unfinished or actor.state is not ActorState.ALIVE:
@@ -152,7 +152,7 @@ class LineManager:
             if line.has_ended and not line.is_returned:
                 self._state.send(line.caller, do.LineEnded(line.number, line.begun))
             elif line.actor is not None:
-                self._scheduler.clear.append((line.actor, line.caller))
+                self._scheduler.may_use_lines.append((line.actor, line.caller))
         elif line.has_ended:
             self._forget(line)
         else:

@@ -48,7 +48,7 @@ class Scheduler:
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # task → end of its time limit
         self.notified: dict[int, Actor] = {}  # they may have calls to send
-        self.clear: list[tuple[Actor, int]] = []  # callers without unfinished calls
+        self.may_use_lines: list[tuple[Actor, int]] = []  # callers without unfinished calls
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self.waits = Waits(self.update_slot)
@@ -111,7 +111,7 @@ class Scheduler:
         self.tasks.remove(task)
         actor = task.actor
         if actor is not None and not task.is_creation and actor.forget(task):
-            self.clear.append((actor, task.owner))
+            self.may_use_lines.append((actor, task.owner))
         elif actor is None and task.line is not None:
             task.line.detach_call(task)
         if task.worker is not None:

@@ -208,7 +208,7 @@ def _check_scheduler(scheduler: Scheduler) -> None:
     assert scheduler.tasks.further == several
     children = [id for siblings in scheduler.tasks._children.values() for id in siblings]
     assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent_id)
-    assert not scheduler.clear
+    assert not scheduler.may_use_lines
     assert scheduler.limits.keys() <= {t for t in sent if t.spec.timeout}
 
 
