@@ -211,13 +211,13 @@ class _Settled:
         self.messages = messages
         self._tasks: list[int] = []
         self._values: list[ev.Value] = []
-        self._of = 0, 0
+        self._source = 0, 0  # line and cell
 
     def add(self, run: CallRun, task: int, value: ev.Value) -> None:
-        of = run.line.number, run.form.origin
-        if of != self._of:
+        source = run.line.number, run.form.origin
+        if source != self._source:
             self.end()
-            self._of = of
+            self._source = source
         self._tasks.append(task)
         self._values.append(value)
 
@@ -228,7 +228,7 @@ class _Settled:
     def end(self) -> None:
         """Append the collected calls. Called before any other message is appended."""
         if self._tasks:
-            line, origin = self._of
+            line, origin = self._source
             self.messages.append(
                 ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
             )

@@ -51,7 +51,7 @@ class Catalog(dict[int, Entry]):
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self.loose: dict[int, str] = {}  # object id → its name that doesn't keep it alive
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → its sole hold
-        self._of: dict[int, set[int]] = {}  # followed client → ids that it pins
+        self._pinned_by: dict[int, set[int]] = {}  # followed client → ids that it pins
         self._kinds: dict[Kind, Kind] = {}
         self.lent: dict[int, int] = {}  # object id → lines it is lent to: it doesn't move
         self._last = Value(b"")  # sealed in a segment
@@ -90,8 +90,8 @@ class Catalog(dict[int, Entry]):
     def create_pending(self, id: int, client: int) -> None:
         """Add a result of a client's task. The client holds it and is told when it is ready."""
         entry = self.make(id)
-        if client in self._of:
-            self._of[client].add(id)
+        if client in self._pinned_by:
+            self._pinned_by[client].add(id)
         entry.holds, entry.waiting_clients = self._alone.get(client) or self._sole(client)
 
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
@@ -162,7 +162,7 @@ class Catalog(dict[int, Entry]):
                 self.touch(entry)
             entry.holds = fewer(entry.holds, client)
             if count == 1:
-                if client in self._of:
+                if client in self._pinned_by:
                     self._unfollow(entry, client)
                 self.free_if_unused(entry)
 
@@ -177,7 +177,7 @@ class Catalog(dict[int, Entry]):
             self.touch(entry)
             entry.viewers = fewer(entry.viewers, client)
             if count == 1:
-                if client in self._of:
+                if client in self._pinned_by:
                     self._unfollow(entry, client)
                 self.free_if_unused(entry)
                 self.rest(entry)
@@ -308,7 +308,7 @@ class Catalog(dict[int, Entry]):
 
         Used for workers. A driver pins most objects, so a list would help little.
         """
-        self._of[client] = set()
+        self._pinned_by[client] = set()
 
     def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
         """Return holds and waiting clients of an object with this client alone."""
@@ -318,18 +318,18 @@ class Catalog(dict[int, Entry]):
         return sole
 
     def _follow(self, entry: Entry, client: int) -> None:
-        pinned = self._of.get(client)
+        pinned = self._pinned_by.get(client)
         if pinned is not None:
             pinned.add(entry.id)
 
     def _unfollow(self, entry: Entry, client: int) -> None:
         if not any(client in kept for kept in (entry.holds, entry.viewers, entry.waiting_clients)):
-            self._of[client].discard(entry.id)
+            self._pinned_by[client].discard(entry.id)
 
     def forget_client(self, client: int, views: bool) -> None:
         """Remove all holds of a client that left, and its views if ``views``."""
         self._alone.pop(client, None)
-        pinned = self._of.pop(client, self.keys())
+        pinned = self._pinned_by.pop(client, self.keys())
         self.leaving[client] = views
         self.backlog.start(self._forget(client, views, list(pinned)))
 

@@ -46,8 +46,8 @@ class LineManager:
         self._objects = objects
         self._scheduler = state.scheduler
         self._lines: dict[int, Line] = {}
-        self._of: dict[int, dict[int, Line]] = {}  # by caller
-        self._to: dict[Worker, dict[int, Line]] = {}
+        self._by_caller: dict[int, dict[int, Line]] = {}
+        self._by_worker: dict[Worker, dict[int, Line]] = {}
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
         self._to_report: list[Task] = []  # calls that were reported in this batch
@@ -96,7 +96,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        return len(self._of.get(caller, ())) < MOST_LINES
+        return len(self._by_caller.get(caller, ())) < MOST_LINES
 
     def connect(
         self,
@@ -112,8 +112,8 @@ class LineManager:
         self._numbers += 1
         line = Line(self._numbers, actor, worker, caller, frozenset(functions))
         self._lines[line.number] = line
-        self._of.setdefault(caller, {})[line.number] = line
-        self._to.setdefault(worker, {})[line.number] = line
+        self._by_caller.setdefault(caller, {})[line.number] = line
+        self._by_worker.setdefault(worker, {})[line.number] = line
         if objects:  # first: known before any task can come
             self.lend(line, objects)
         self._state.out.append(do.Connect(line.number, worker.client))
@@ -302,7 +302,7 @@ class LineManager:
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
         """Return the worker's line that a call came by that isn't known yet, if there is one."""
-        for line in self._to.get(worker, {}).values():
+        for line in self._by_worker.get(worker, {}).values():
             caller = self._state.clients.get(line.caller)
             if caller and task >> ev.ID_BITS == caller.hello.prefix:
                 return line
@@ -311,7 +311,7 @@ class LineManager:
     def callers(self, client: int) -> list[int]:
         """Return the clients whose calls may run in this client without being known yet."""
         worker = self._scheduler.by_client.get(client)
-        lines = [] if worker is None else self._to.get(worker, {}).values()
+        lines = [] if worker is None else self._by_worker.get(worker, {}).values()
         return [line.caller for line in lines if line.is_open]
 
     # -- closing lines ----------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class LineManager:
         for line in [line for line in self._state.lending.values() if line.worker is worker]:
             self._all_unlent(line)
         begun = dict(event.begun)
-        for line in list(self._to.get(worker, {}).values()):
+        for line in list(self._by_worker.get(worker, {}).values()):
             line.has_ended, line.crash = True, (crash, words, event.running)
             line.begun = begun.get(line.number, -1)
             if not (line.is_offered and line.caller in self._state.clients):
@@ -374,7 +374,7 @@ class LineManager:
 
     def on_client_left(self, number: int) -> None:
         """Close the lines of a client that left."""
-        for line in list(self._of.get(number, {}).values()):
+        for line in list(self._by_caller.get(number, {}).values()):
             if line.has_ended:
                 self._forget(line)
             else:
@@ -398,8 +398,8 @@ class LineManager:
 
     def _forget(self, line: Line) -> None:
         del self._lines[line.number]
-        _remove(self._of, line.caller, line.number)
-        _remove(self._to, line.worker, line.number)
+        _remove(self._by_caller, line.caller, line.number)
+        _remove(self._by_worker, line.worker, line.number)
         if not line.is_open:
             self._state.out.append(do.Disconnect(line.number))
         if line.actor is None:

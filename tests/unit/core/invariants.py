@@ -135,7 +135,7 @@ def _check_catalog(catalog: Catalog) -> None:
             assert entry.alive
             assert (entry.value is None) == (entry.state is PENDING)
         for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
-            assert client not in catalog._of or id in catalog._of[client]
+            assert client not in catalog._pinned_by or id in catalog._pinned_by[client]
         if entry.state is not PENDING:
             assert not entry.waiting_clients, "was to be told when it was ready"
             assert not entry.waiting_tasks
