@@ -74,7 +74,7 @@ class DirectCalls:
 
     # -- calling: any thread ----------------------------------------------------------------------
 
-    def of(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
+    def line_to(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
         """Return the line for the actor's next call with these objects as arguments, or None."""
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:

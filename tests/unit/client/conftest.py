@@ -55,7 +55,7 @@ class Process:
     def granted(self, last: int) -> DirectLine:
         """The line, once the server has granted it, which knows this as the actor's last call."""
         self.base.handlers[do.Grant](do.Grant(LINE, last))
-        line = self.lines.of(ACTOR)
+        line = self.lines.line_to(ACTOR)
         assert line is not None
         return line
 

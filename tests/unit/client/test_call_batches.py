@@ -33,7 +33,7 @@ class Caller:
     def waits_for(self, task: int) -> bool:
         """Whether calls may go by the actor's line once the server has had this one."""
         self._handlers[do.Grant](do.Grant(LINE, task, ()))
-        return self.lines.of(ACTOR) is not None
+        return self.lines.line_to(ACTOR) is not None
 
 
 @pytest.fixture
