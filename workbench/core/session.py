@@ -152,7 +152,7 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
-        return self.leases.hearing(routes)
+        return self.leases.wrap_handlers(routes)
 
     def _questions(self) -> dict[str, Handler]:
         """Return the handler of each kind of Ask that a component answers."""
