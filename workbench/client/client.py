@@ -70,7 +70,7 @@ class Client(Answering):
         self.answers = {
             queries.Summary: requests.summary,
             queries.Matching: requests.search,
-            queries.CaughtUp: requests.settle,
+            queries.CaughtUp: requests.catch_up,
             queries.Jobs: requests.jobs,
             queries.Outputs: requests.outputs,
             queries.Capacity: lambda: base.capacity,

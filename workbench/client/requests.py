@@ -125,7 +125,7 @@ class Requests:
         names = self._ask("names", name=beginning).names
         return sorted(name for name in names if name.startswith(ACTOR_PREFIX) == of_actors)
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Wait until the server has handled all that came before this, and told its subscribers."""
         # Messages of one connection arrive in order; subscribers are told of changes after the
         # answers to messages that came together. So this asks twice, about no object.

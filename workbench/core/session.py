@@ -191,7 +191,7 @@ class Session:
             if failing:
                 self.tasks.fail_all()
         self.idleness.note_use(batch)
-        self._settle()
+        self._end_batch()
         if self.subscriptions.subscribers:
             self.subscriptions.end_batch(event for _, event in batch)
         out, state.out = state.out, []
@@ -216,7 +216,7 @@ class Session:
                 when = time
         return when
 
-    def _settle(self) -> None:
+    def _end_batch(self) -> None:
         """Decide after a batch: what runs, whose arena grows, which workers start and end."""
         state, monitor = self.state, self.memory_monitor
         scheduler, backlog, budget = state.scheduler, state.catalog.backlog, state.budget
@@ -253,7 +253,7 @@ class Session:
         if state.releases:
             self._send_releases()
         if budget.has_work:
-            self._settle_memory()
+            self._serve_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.end_batch()
         if self.referrers.inquiries:
@@ -274,7 +274,7 @@ class Session:
             state.send(client, do.Release(tuple(extents), cold))
         state.releases.clear()
 
-    def _settle_memory(self) -> None:
+    def _serve_memory(self) -> None:
         state = self.state
         if state.budget.room is None:
             self.memory_monitor.request_measurement()
