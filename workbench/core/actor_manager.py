@@ -87,7 +87,7 @@ class ActorManager:
         scheduler, waiting = self._scheduler, self._waiting
         while waiting and (
             waiting[0].state is ActorState.DEAD
-            or scheduler.held + min(waiting[0].cpus, scheduler.cpus) <= scheduler.cpus
+            or scheduler.actor_cpus + min(waiting[0].cpus, scheduler.cpus) <= scheduler.cpus
         ):
             yield waiting.popleft()
 

@@ -132,7 +132,9 @@ class WorkerPool:
     @property
     def _must_grow(self) -> bool:
         """True if running tasks could not go on without another worker."""
-        return self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.held
+        return (
+            self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.actor_cpus
+        )
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Yield workers to fork for tasks that need less than a processor: several share one, but

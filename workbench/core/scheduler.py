@@ -35,7 +35,7 @@ class Scheduler:
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
         self.used = 0  # of `cpus`: by busy workers of the pool that don't wait, and by actors
-        self.held = 0  # of `cpus`: by actors
+        self.actor_cpus = 0  # of `cpus`: by actors
         self.tasks = OpenTasks()
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
@@ -289,7 +289,7 @@ class Scheduler:
 
     def _hold(self, worker: Worker, cpus: int) -> None:
         """Set how many processors an actor's worker takes from tasks."""
-        self.held += cpus - worker.used
+        self.actor_cpus += cpus - worker.used
         self.used += cpus - worker.used
         worker.used = cpus
 
@@ -350,14 +350,14 @@ class Scheduler:
     def has_room(self) -> bool:
         """True if the next task's processors are free, or no task runs: actors never block all
         tasks."""
-        return self.used == self.held or self.used + self.queue.first.cpus <= self.cpus
+        return self.used == self.actor_cpus or self.used + self.queue.first.cpus <= self.cpus
 
     def startable(self, most: int) -> int:
         """Return how many of the next tasks could start now, given enough workers."""
         room, count = self.cpus - self.used, 0
         for task in islice(self.queue, most):
             room -= task.cpus
-            if room < 0 and (count or self.used > self.held):
+            if room < 0 and (count or self.used > self.actor_cpus):
                 break
             count += 1
         return count

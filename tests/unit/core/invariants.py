@@ -238,9 +238,9 @@ def _check_workers(scheduler: Scheduler) -> None:
             awaited.setdefault(id, set()).add(wait)
     assert {id: set(waits) for id, waits in scheduler.waits.by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
-    assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
+    assert scheduler.actor_cpus == sum(actor.cpus for actor in actors) <= scheduler.cpus
     busy = sum(w.cpus for w in pooled if (w.sent or w.lease) and not w.blocked)
-    assert scheduler.used == scheduler.held + busy
+    assert scheduler.used == scheduler.actor_cpus + busy
     for client, worker in scheduler.by_client.items():
         assert worker.client == client
         assert scheduler.workers[worker.number] is worker
