@@ -91,7 +91,7 @@ class AdminConnection:
 
     def objects(self) -> Iterator[ObjectRecord]:
         """Yield all objects. They come in parts: the server does other work in between."""
-        for change in self._requests.look():
+        for change in self._requests.read_parts():
             yield from change.objects
 
     def names(self) -> list[str]:

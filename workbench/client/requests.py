@@ -72,7 +72,7 @@ class Requests:
 
     # -- the session, in parts --------------------------------------------------------------------
 
-    def look(self, search: ev.Search | None = None) -> Iterator[Change]:
+    def read_parts(self, search: ev.Search | None = None) -> Iterator[Change]:
         """Yield the session's records, or its first matches, in parts; the server goes on."""
         number, left = self.number(), 1
         question = ev.Subscribe(number, once=True, search=search)
@@ -88,9 +88,9 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """Return the whole session, read in parts; see `look`."""
+        """Return the whole session, read in parts; see `read_parts`."""
         objects: list[ObjectRecord] = []
-        for change in self.look():
+        for change in self.read_parts():
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
@@ -98,7 +98,7 @@ class Requests:
         """Return the first matching objects of each part, and the number of the other matches."""
         objects: list[ObjectRecord] = []
         others = size = 0
-        for change in self.look(ev.Search(pattern, order, most)):
+        for change in self.read_parts(ev.Search(pattern, order, most)):
             objects += change.objects
             others += change.others
             size += change.others_size
