@@ -155,10 +155,8 @@ class OutgoingTranslator:
         run.is_reported = True  # before the answers are read
         reported = [task for task in run.calls if task not in silent]
         nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
-        if nbytes or run.unheard:
-            unheard = self._lines.unheard(run, nbytes)
-            if unheard is not None:
-                settled.messages.append(unheard)
+        if (nbytes or run.unheard) and (unheard := self._lines.unheard(run, nbytes)) is not None:
+            settled.messages.append(unheard)
         if reported:
             self._lines.unreported_tasks.difference_update(reported)
             self._references.on_reported(reported)
@@ -229,9 +227,8 @@ class _Settled:
         """Append the collected calls. Called before any other message is appended."""
         if self._tasks:
             line, origin = self._source
-            self.messages.append(
-                ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
-            )
+            calls = ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
+            self.messages.append(calls)
             self._tasks, self._values = [], []
 
 

@@ -132,9 +132,8 @@ class WorkerPool:
     @property
     def _must_grow(self) -> bool:
         """True if running tasks could not go on without another worker."""
-        return (
-            self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.actor_cpus
-        )
+        scheduler = self._scheduler
+        return scheduler.queue.has_urgent or scheduler.used == scheduler.actor_cpus
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Yield workers to fork for tasks that need less than a processor: several share one, but
