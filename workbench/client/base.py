@@ -230,7 +230,7 @@ class ClientBase:
             values[message.object] = message.value
         self.lines.ready(values)
         self.objects.ready(values)
-        self.generators.ended(values)
+        self.generators.notify_ended(values)
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session

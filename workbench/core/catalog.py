@@ -59,7 +59,7 @@ class Catalog(dict[int, Entry]):
         self.argument_bytes = 0  # in the messages of tasks that aren't over
         self.own = 0  # Workbench's own objects
         self.now = 0.0  # the time of this batch; the session sets it
-        self.sealed = self.ended = 0  # objects made, and freed, so far
+        self.sealed = self.objects_freed = 0  # objects made, and freed, so far
         self.touched: dict[int, bool] | None = None  # None if nobody subscribes: see `touch`
 
     def ids(self) -> list[int]:
@@ -432,7 +432,7 @@ class Catalog(dict[int, Entry]):
         value = entry.value
         if was is not READY or value is None:
             return []
-        self.ended += 1
+        self.objects_freed += 1
         if not value.segment:
             self.inline_bytes -= len(value.header)
         if not value.contains:
