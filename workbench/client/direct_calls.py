@@ -249,7 +249,7 @@ class DirectCalls:
         message, line.unheard = ev.Unheard(line.number, line.unheard), 0
         return message
 
-    def closes(self, number: int) -> ev.Unheard | None:
+    def last_unheard(self, number: int) -> ev.Unheard | None:
         """Return what `unheard` hasn't told yet, to be sent before LineClosed: the worker may live
         and get another line. Holds the writer's lock."""
         found = [line for line in self._ended_last.values() if line.number == number]

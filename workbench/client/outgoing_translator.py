@@ -128,7 +128,7 @@ class OutgoingTranslator:
                 message.send()
             elif type(message) is ev.LineClosed:
                 runs.end()
-                if (rest := self._lines.closes(message.line)) is not None:
+                if (rest := self._lines.last_unheard(message.line)) is not None:
                     messages.append(rest)
                 messages.append(message)
             elif type(message) is Watch:
