@@ -1,6 +1,6 @@
 """Generators that are read in this process: their items, and the futures that wait for the next.
 
-`item`, `notify_ended`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
+`item`, `notify_ended`, `notify` and `end` run in the thread that reads the socket; others anywhere.
 """
 
 from __future__ import annotations
