@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,8 +24,7 @@ class Queue:
         objects: Any = SimpleNamespace(
             values=dict.fromkeys(values), finalized=self.finalized.append
         )
-        none: Any = None
-        marshal: Any = SimpleNamespace(report=lambda known: None)
+        marshal, none = cast(Any, SimpleNamespace(report=lambda known: None)), cast(Any, None)
         lines: Any = SimpleNamespace(unreported_tasks=set())
         self._queue = OutgoingTranslator(none, objects, none, marshal, lines, 1)
 
