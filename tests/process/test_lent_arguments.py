@@ -51,10 +51,10 @@ def lend(session: Any, actor: Any, ref: Any) -> Any:
 
     def has_it() -> bool:
         wb.get(actor.size.remote(ref))
-        return lines.of(id, (ref.id,)) is not None
+        return lines.line_to(id, (ref.id,)) is not None
 
     assert eventually(has_it)
-    return lines.of(id)
+    return lines.line_to(id)
 
 
 def is_gone(session: Any, id: int) -> bool:

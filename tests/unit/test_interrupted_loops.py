@@ -29,7 +29,7 @@ UNREACHED = {
     "client/direct_calls.py: DirectCalls.ready": "who handles a message is in ki_protection",
     "client/objects.py: KnownObjects.ready": "who handles a message is in ki_protection",
     "client/objects.py: KnownObjects.forget": "who handles a message is in ki_protection",
-    "worker/direct_calls.py: IncomingCalls._detach": "who handles a message is in ki_protection",
+    "worker/incoming_calls.py: IncomingCalls._detach": "who handles a message is in ki_protection",
     "ipython/originals.py: _all_or_nothing": "its caller is in ki_protection",
     "worker/generators.py: GeneratorSender.hand_out_async": "on a loop, which is not interrupted",
     "engines/dask/session.py: DaskBackend._bring": "handles another error alone",

@@ -91,7 +91,7 @@ class AdminConnection:
 
     def objects(self) -> Iterator[ObjectRecord]:
         """Yield all objects. They come in parts: the server does other work in between."""
-        for change in self._requests.look():
+        for change in self._requests.read_parts():
             yield from change.objects
 
     def names(self) -> list[str]:
@@ -108,7 +108,7 @@ class AdminConnection:
 
     # -- what `Requests` needs --------------------------------------------------------------------
 
-    ended = None
+    end_reason = None
 
     def check_open(self) -> None:
         """Do nothing: without a connection there is no answer."""

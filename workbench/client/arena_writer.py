@@ -312,7 +312,7 @@ class ArenaWriter:
 
     # -- what the server says ---------------------------------------------------------------------
 
-    def granted(self, message: do.Granted) -> None:
+    def granted(self, message: do.Grown) -> None:
         """Count more bytes that we may touch. Not by the asker: Ctrl-C may have stopped it."""
         with self._lock, ki_protection():
             self._granted += message.granted

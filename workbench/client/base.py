@@ -23,10 +23,10 @@ from workbench.client.direct_calls import DirectCalls
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
 from workbench.client.objects import KnownObjects
+from workbench.client.outgoing_translator import OutgoingTranslator
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.reporting_delay import ReportingDelay
 from workbench.client.requests import GLANCE, Requests
-from workbench.client.send_queue import SendQueue
 from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -93,7 +93,7 @@ class ClientBase:
         self.handlers: dict[type, Callable[[Any], object]] = {}
         # Both lambdas: that part is made below.
         self.connection = connection = Connection(
-            sock, self._handle, lambda queued: self.send_queue.translate(queued), self._ended
+            sock, self._handle, lambda queued: self.translator.translate(queued), self._ended
         )
         self.requests = Requests(connection, glance)
         self.references = ReferenceCounter(connection.put, connection.wake_from_finalizer)
@@ -118,7 +118,7 @@ class ClientBase:
         )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self.lines = DirectCalls(connection, self.objects, self.handlers, worker > 0)
-        self.send_queue = queue = SendQueue(
+        self.translator = translator = OutgoingTranslator(
             self.references,
             self.objects,
             self.generators,
@@ -127,7 +127,7 @@ class ClientBase:
             prefix,
             lambda: list(connection.queue),
         )
-        connection.send_by(self.lines.push, ReportingDelay(queue.due, queue.told))
+        connection.send_by(self.lines.push, ReportingDelay(translator.due, translator.reported))
         self.handlers |= self._own_handlers()
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
 
@@ -150,7 +150,7 @@ class ClientBase:
             do.Release: self.arena.released,
             do.Trim: self.arena.trim,
             do.Reopen: self.arena.reopen,
-            do.Granted: self._granted,
+            do.Grown: self._granted,
         }
 
     def join(self) -> None:
@@ -198,14 +198,14 @@ class ClientBase:
 
     def say_final(self) -> None:
         """Tell the server to keep the session only for a moment after we leave. Any thread."""
-        if self.connection.ended is None:
+        if self.connection.end_reason is None:
             self.connection.post(ev.Bye(lingers=True, final=True))
 
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye the session lingers, as after a crash;
         with ``final`` only for a moment, because a person shut our kernel down."""
         shows = self._views.shows()
-        if (goodbye or final or shows) and self.connection.ended is None:
+        if (goodbye or final or shows) and self.connection.end_reason is None:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()
@@ -230,7 +230,7 @@ class ClientBase:
             values[message.object] = message.value
         self.lines.ready(values)
         self.objects.ready(values)
-        self.generators.ended(values)
+        self.generators.notify_ended(values)
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
@@ -238,7 +238,7 @@ class ClientBase:
         self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
 
-    def _granted(self, message: do.Granted) -> None:
+    def _granted(self, message: do.Grown) -> None:
         self.arena.granted(message)
         self.requests.answer(message.request, message)
 

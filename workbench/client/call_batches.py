@@ -18,25 +18,25 @@ MOST_BYTES = 64 << 10
 
 
 class CallBatch:
-    """Queued calls of one form. ``told``: their message; once it is made, no call can join."""
+    """Queued calls of one form. ``message``: their message; once it is made, no call can join."""
 
-    __slots__ = ("calls", "form", "nbytes", "told")
+    __slots__ = ("calls", "form", "message", "nbytes")
 
     def __init__(self, form: ev.CallForm, task: int, args: bytes) -> None:
         self.form = form
         self.calls = {task: args}
         self.nbytes = len(args)
-        self.told: ev.SubmitCalls | None = None
+        self.message: ev.SubmitCalls | None = None
 
     def tell(self, lines: DirectCalls) -> ev.Submit | ev.SubmitCalls:
         """Return the message for the server; each time the same. Runs in the sending thread."""
         form = self.form
         with lines.lock:
-            if self.told is None:
-                self.told = ev.SubmitCalls(tuple(self.calls), tuple(self.calls.values()), form)
+            if self.message is None:
+                self.message = ev.SubmitCalls(tuple(self.calls), tuple(self.calls.values()), form)
         if form.actor:
-            lines.told(form.actor, self.told.tasks[0], self.told.tasks[-1])
-        return self.told if len(self.told.tasks) > 1 else next(self.told.submits())
+            lines.note_batch(form.actor, self.message.tasks[0], self.message.tasks[-1])
+        return self.message if len(self.message.tasks) > 1 else next(self.message.submits())
 
 
 class CallBatches:
@@ -54,7 +54,7 @@ class CallBatches:
             if not joins:
                 self._begin(task, args, form)
         if joins:  # as if it had been sent by itself
-            self._connection.said += 1
+            self._connection.ordered_sent += 1
             self._connection.nudge()
 
     def _join(self, task: int, args: bytes, form: ev.CallForm) -> bool:
@@ -73,7 +73,7 @@ class CallBatches:
             return False
         batch.calls[task] = args  # one store adds the call
         # A `__del__` may just have sent the batch: with this call, or before it was added.
-        return batch.told is None or task in batch.told.tasks
+        return batch.message is None or task in batch.message.tasks
 
     def _begin(self, task: int, args: bytes, form: ev.CallForm) -> None:
         """Queue the call as a new batch, behind all other messages. Holds the lock."""

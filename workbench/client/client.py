@@ -70,7 +70,7 @@ class Client(Answering):
         self.answers = {
             queries.Summary: requests.summary,
             queries.Matching: requests.search,
-            queries.CaughtUp: requests.settle,
+            queries.CaughtUp: requests.catch_up,
             queries.Jobs: requests.jobs,
             queries.Outputs: requests.outputs,
             queries.Capacity: lambda: base.capacity,
@@ -143,7 +143,7 @@ class Client(Answering):
 
     @property
     def end_reason(self) -> str | None:
-        return self.connection.ended
+        return self.connection.end_reason
 
     def snapshot(self) -> Snapshot:
         return measured(self._requests.snapshot())
@@ -154,7 +154,7 @@ class Client(Answering):
         made = self._subscriptions[number] = Subscription(
             number, self._tell, lambda n: self._subscriptions.pop(n, None)
         )
-        if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
+        if self.connection.end_reason is not None:  # just now: `_ended` may not have seen this one
             made.came(None)
         return made
 
@@ -172,7 +172,7 @@ class Client(Answering):
         self._base.close(goodbye)
 
     def _tell(self, message: ev.Event) -> None:
-        if self.connection.ended is None:
+        if self.connection.end_reason is None:
             self.connection.send(message)
             self.connection.flush()
 

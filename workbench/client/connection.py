@@ -27,7 +27,7 @@ from workbench.client.reporting_delay import (
     PROMPT,
     TICK,
     TOGETHER,
-    UNSAID,
+    UNCOUNTED,
     ReportingDelay,
 )
 from workbench.core.events import MUST_NOT_OVERTAKE
@@ -75,9 +75,9 @@ class Connection:
         self._sent_at = 0.0
         self._urgent = self._posted = False  # next tick sends all; or what is due
         self.order_epoch = 0  # messages that may change what others do, see `MUST_NOT_OVERTAKE`
-        self.said = 0  # all but those in `UNSAID`
-        self.heard = self.told = 0  # answered runs of lines; those that the server knows
-        self.ended: str | None = None  # why it ended; None while it is open
+        self.ordered_sent = 0  # all but those in `UNCOUNTED`
+        self.runs_answered = self.runs_reported = 0  # runs of calls by lines
+        self.end_reason: str | None = None  # why it ended; None while it is open
         self._farewell = ""  # why the server is about to hang up
         self._closing = False
         # `_asleep`: the thread waits without a timeout; who queues work for it must wake it.
@@ -95,18 +95,18 @@ class Connection:
             target=self._serve, name="workbench-connection", daemon=True
         )
 
-    def send_by(self, send_packed: Callable[[], object], lateness: ReportingDelay) -> None:
-        """Call ``send_packed`` before each wait and tick; ``lateness`` says what a tick sends."""
-        self._send_packed, self.lateness = send_packed, lateness
+    def send_by(self, send_packed: Callable[[], object], reporting_delay: ReportingDelay) -> None:
+        """Call ``send_packed`` before waits and ticks; ``reporting_delay`` says what these send."""
+        self._send_packed, self.reporting_delay = send_packed, reporting_delay
 
     def start(self) -> None:
         """Start the thread: from now on messages are handled and the end is reported."""
         self._thread.start()
 
     def check_open(self) -> None:
-        if self.ended is not None:
+        if self.end_reason is not None:
             raise SessionError(
-                f"{self.ended} Its objects are out of reach; `init()` or `%workbench start` "
+                f"{self.end_reason} Its objects are out of reach; `init()` or `%workbench start` "
                 "begins a new one."
             )
 
@@ -122,15 +122,15 @@ class Connection:
     def defer(self, message: Any) -> None:
         """Queue a message that can wait even while this process waits for an answer."""
         if not self._outbox:
-            self.lateness.reset(time.perf_counter())
+            self.reporting_delay.reset(time.perf_counter())
         self.put(message)
         if self._asleep:
             self.wake()
 
     def _note(self, message: Any) -> None:
         self._posted = True
-        if (kind := type(message)) not in UNSAID:
-            self.said += 1
+        if (kind := type(message)) not in UNCOUNTED:
+            self.ordered_sent += 1
             if kind in MUST_NOT_OVERTAKE:
                 self.order_epoch += 1
 
@@ -168,14 +168,14 @@ class Connection:
 
     def _tick(self) -> None:
         self._send_packed()
-        now, heard = time.perf_counter(), self.heard
+        now, answered = time.perf_counter(), self.runs_answered
         if self._urgent or self._outbox.has_begun:
             self.flush()
-        elif self._posted or now - max(self._sent_at, self.lateness.since) > TICK:
-            count = self.lateness.count(self._outbox.queue, now)
+        elif self._posted or now - max(self._sent_at, self.reporting_delay.since) > TICK:
+            count = self.reporting_delay.count(self._outbox.queue, now)
             self._posted &= count > 0
             if count and self.flush(count):
-                self.told = self.lateness.told(heard)
+                self.runs_reported = self.reporting_delay.reported(answered)
 
     def flush(self, most: int | None = None) -> bool:
         """Send what is queued, or the first ``most``; False if some of it is still unsent.
@@ -188,12 +188,12 @@ class Connection:
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
                 return False  # the lock's holder sends ours too, or the thread's tick does
-            self._urgent, self._posted, heard = False, False, self.heard
+            self._urgent, self._posted, answered = False, False, self.runs_answered
             done = self._outbox.send(self._sock.sendmsg, most)
             self._sent_at = time.perf_counter()
-            self.lateness.reset(self._sent_at)
+            self.reporting_delay.reset(self._sent_at)
             if done and most is None:
-                self.told = heard
+                self.runs_reported = answered
             elif not done:
                 self._urgent = True
             return done
@@ -226,8 +226,8 @@ class Connection:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            if self.ended is not None:
-                raise SessionError(self.ended)
+            if self.end_reason is not None:
+                raise SessionError(self.end_reason)
             locked: list[bool] = []
             try:
                 locked.extend(map(self._reader.acquire, (False,)))  # one C call: see `flush`
@@ -249,7 +249,7 @@ class Connection:
         try:
             self._gate.disarm()
             while True:
-                if self.ended is not None or done():
+                if self.end_reason is not None or done():
                     return
                 timeout = None if deadline is None else max(deadline - time.monotonic(), 0) * 1000
                 if self._outbox:
@@ -290,7 +290,7 @@ class Connection:
             try:
                 # Asked again under the lock, so that we miss nothing that was read since. The
                 # reader notifies us when it stops; a busy loop would only slow it down.
-                if not done() and self.ended is None and not is_free(self._reader):
+                if not done() and self.end_reason is None and not is_free(self._reader):
                     self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
             finally:
                 self._followers -= 1
@@ -321,8 +321,8 @@ class Connection:
         self._farewell = message.reason
 
     def _end(self, reason: str) -> None:
-        if self.ended is None:
-            self.ended = reason = self._farewell or reason
+        if self.end_reason is None:
+            self.end_reason = reason = self._farewell or reason
             self._gate.unwatch(self._sock.fileno())
             self._on_end(reason)
 
@@ -355,7 +355,7 @@ class Connection:
         while not self._closing:
             crowded, self.is_crowded = self.is_crowded, False
             calm = self._leads == leads and not crowded
-            if calm and not self._leading and self.ended is None:
+            if calm and not self._leading and self.end_reason is None:
                 self._gate.arm()  # nobody has led since the last tick
             ticks = ticks + 1 if calm and not self._outbox else 0
             quiet = ticks > (PATIENCE if self._leading else 0)
@@ -374,9 +374,9 @@ class Connection:
                     woken = True
                 elif self.is_crowded or not self._read_unless_read(partial(iter, ((fd, 0),))):
                     self._gate.disarm()  # somebody leads
-            if not ready and self._leads == leads and not self._leading and self.ended is None:
+            if not ready and self._leads == leads and not self._leading and self.end_reason is None:
                 self._read_unless_read(self._gate.now)  # else the leader reads again
-            if not woken and self._outbox and self.ended is None:
+            if not woken and self._outbox and self.end_reason is None:
                 try:
                     self._tick()
                 except Exception:  # a message that can't be sent: the others go on
@@ -406,10 +406,10 @@ class Connection:
         end = time.monotonic() + timeout
         room = select.poll()
         room.register(self._sock, select.POLLOUT)
-        while self.ended is None and not self.flush() and time.monotonic() < end:
+        while self.end_reason is None and not self.flush() and time.monotonic() < end:
             room.poll(TICK * 1000)
         self._closing = True
-        self.ended = self.ended or "The session was shut down."
+        self.end_reason = self.end_reason or "The session was shut down."
         with contextlib.suppress(OSError):
             # Threads that wait see the end.
             self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
@@ -431,7 +431,8 @@ class Connection:
     def abandon(self) -> None:
         """Close the parent's socket in a forked child, sending nothing."""
         self._closing = True
-        self.ended = "This process was forked from one with a session, which stays the parent's."
+        reason = "This process was forked from one with a session, which stays the parent's."
+        self.end_reason = reason
         self._release()
 
     def _release(self) -> None:

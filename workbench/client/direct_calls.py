@@ -74,7 +74,7 @@ class DirectCalls:
 
     # -- calling: any thread ----------------------------------------------------------------------
 
-    def of(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
+    def line_to(self, actor: int, deps: tuple[int, ...] = ()) -> DirectLine | None:
         """Return the line for the actor's next call with these objects as arguments, or None."""
         line = self._by_actor.get(actor)
         if line is None or not line.is_granted:
@@ -138,7 +138,7 @@ class DirectCalls:
             line.is_busy = True
             try:
                 run = CallRun(line, form, task, args)
-                line.forget(self._connection.told)
+                line.forget(self._connection.runs_reported)
                 usable = line.is_granted and line.unanswered < line.most
                 if not usable or line.sent - line.known > MOST_UNKNOWN:
                     return False
@@ -231,7 +231,7 @@ class DirectCalls:
                 line.is_granted = False
         self._latest = max(self._latest, task)
 
-    def told(self, actor: int, first: int, last: int) -> None:
+    def note_batch(self, actor: int, first: int, last: int) -> None:
         """Note that the message that begins with call ``first`` ends with call ``last``."""
         with self.lock:
             known = self._last.get(actor)
@@ -246,10 +246,10 @@ class DirectCalls:
         run.unheard = nbytes
         if line.unheard < MOST_UNHEARD:
             return None
-        told, line.unheard = ev.Unheard(line.number, line.unheard), 0
-        return told
+        message, line.unheard = ev.Unheard(line.number, line.unheard), 0
+        return message
 
-    def closes(self, number: int) -> ev.Unheard | None:
+    def last_unheard(self, number: int) -> ev.Unheard | None:
         """Return what `unheard` hasn't told yet, to be sent before LineClosed: the worker may live
         and get another line. Holds the writer's lock."""
         found = [line for line in self._ended_last.values() if line.number == number]
@@ -321,7 +321,7 @@ class DirectCalls:
         elif type(message) is packets.ShownPacket:
             known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
             if self._is_worker:
-                self._connection.said += 1  # the server must know of it before our caller goes on
+                self._connection.ordered_sent += 1  # the server must know of it first
                 if known is not None:
                     known.shown.add(message.task)
             elif show is not None:
@@ -336,7 +336,7 @@ class DirectCalls:
                 if run is not None:
                     plain = header == b"N" and not failed
                     values[task] = value = _NONE if plain else ev.Value(header, failed=failed)
-                    run.answers[task] = value  # `SendQueue` sets `is_reported`, then reads this
+                    run.answers[task] = value  # `OutgoingTranslator` sets `is_reported` first
                     if run.is_reported:
                         self._connection.defer(ev.Settled(task, value))
                     self._count_out(run)
@@ -350,8 +350,8 @@ class DirectCalls:
         line.unanswered -= 1
         if run.is_over:
             line.unanswered_bytes -= run.nbytes
-            self._connection.heard += 1
-            run.heard = self._connection.heard
+            self._connection.runs_answered += 1
+            run.answer_number = self._connection.runs_answered
 
     def ready(self, values: dict[int, ev.Value]) -> None:
         """Take answers that came from the server."""

@@ -31,15 +31,15 @@ EACH = 20
 
 class CallRun:
     """Consecutive calls of one form that go by a line in one packet. Also queued for the server:
-    `SendQueue` decides what the server is told.
+    `OutgoingTranslator` decides what the server is told.
 
     More calls may join before it ``is_sent``. If it can't be sent, all its calls go through the
     server: it ``is_withdrawn``.
     """
 
     __slots__ = (
-        "answers", "calls", "form", "heard", "is_late", "is_reported", "is_sent", "is_withdrawn",
-        "line", "nbytes", "number", "shown", "unheard",
+        "answer_number", "answers", "calls", "form", "is_late", "is_reported", "is_sent",
+        "is_withdrawn", "line", "nbytes", "number", "shown", "unheard",
     )  # fmt: skip
 
     def __init__(self, line: DirectLine, form: ev.CallForm, task: int, args: bytes) -> None:
@@ -52,7 +52,7 @@ class CallRun:
         self.is_sent = False
         self.is_withdrawn = False
         self.answers: dict[int, ev.Value] = {}  # by task
-        self.heard = 0  # see `Connection.heard`; once all are answered
+        self.answer_number = 0  # see `Connection.runs_answered`; once all are answered
         self.shown: set[int] = set()  # tasks whose output waits for the server to know them
         self.unheard = 0  # bytes of results, counted in `DirectLine.unheard`
         self.is_late = False  # it waited for answers before the server was told
@@ -111,10 +111,10 @@ class DirectLine:
     def is_idle(self) -> bool:
         return not self.unanswered and self.packed is None
 
-    def forget(self, told: int) -> None:
-        """Drop runs whose answers the server knows: the first ``told`` of all answered runs."""
+    def forget(self, reported: int) -> None:
+        """Drop runs whose answers the server knows: the first ``reported`` of all answered runs."""
         runs = self.runs
-        while runs and runs[0].is_over and runs[0].heard <= told:
+        while runs and runs[0].is_over and runs[0].answer_number <= reported:
             run = runs.popleft()
             self.known = run.number + len(run.calls) - 1
 

@@ -1,6 +1,6 @@
 """Generators that are read in this process: their items, and the futures that wait for the next.
 
-`item`, `ended`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
+`item`, `notify_ended`, `notify` and `end` run in the thread that reads the socket; others anywhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GeneratorReaders:
         if self.ready(reader)():
             self.notify(reader.id)
             return None
-        if self._connection.ended is not None:  # perhaps since the check: nobody else would notify
+        if self._connection.end_reason is not None:  # perhaps just now: nobody else would notify
             self.notify(reader.id)
         self._connection.flush()
         return future
@@ -86,7 +86,7 @@ class GeneratorReaders:
             reader.add_item(ref)
             self.notify(message.task)
 
-    def ended(self, ids: Iterable[int]) -> None:
+    def notify_ended(self, ids: Iterable[int]) -> None:
         """Notify the readers of generators that ended, if any of these objects is one's end."""
         if self._waiting:
             for id in ids:

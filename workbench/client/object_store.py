@@ -269,7 +269,7 @@ class ObjectStore:
             return ref
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
-        if self._connection.ended is None:
+        if self._connection.end_reason is None:
             self._connection.post(ev.Escape(ref.id, self.site()))
         return context.restore, (ref.id, self._base.session)
 

@@ -140,7 +140,7 @@ class KnownObjects:
     def state(self, ref: ObjectRef) -> str:
         value = self.values.get(ref.id)
         if value is None:
-            if self._connection.ended is not None:
+            if self._connection.end_reason is not None:
                 return "session over"
             return "pending" if ref.id in self._expected else "in the store"
         return "failed" if value.failed else "ready"
@@ -269,8 +269,8 @@ class KnownObjects:
             self.withdraw([ref.id], resolver)
             raise
         self._connection.flush()
-        if self._connection.ended is not None:  # it may have ended before it could see the future
-            self.end(self._connection.ended)
+        if self._connection.end_reason is not None:  # perhaps before it could see the future
+            self.end(self._connection.end_reason)
         return resolver.future
 
     def end(self, reason: str) -> None:

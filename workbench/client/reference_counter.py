@@ -42,7 +42,7 @@ class ReferenceCounter:
         self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, wake)
         return ref
 
-    def said(self, ids: Iterable[int]) -> None:
+    def on_reported(self, ids: Iterable[int]) -> None:
         """Let the ends of these handles wake the thread: the server is about to hear of them."""
         for id in ids:
             watch = self._watches.get(id)

@@ -22,10 +22,10 @@ TOGETHER = 0.002
 """Seconds for which messages wait for others that are known to follow."""
 
 LATE = 0.03
-"""Seconds for which the server isn't told of calls by lines that only we know; see `SendQueue`."""
+"""Seconds for which the server isn't told of calls by lines that only we know."""
 
-UNSAID = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
-"""Answers: their receiver gets them from the server, after all that was sent before."""
+UNCOUNTED = frozenset({ev.Done, ev.Relay, ev.Attached, ev.Settled, ev.LineClosed, ev.Ask, ev.Want})
+"""Messages that a result by a line needn't come after: not in `Connection.ordered_sent`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +33,12 @@ class ReportingDelay:
     """Policy of a tick: how many messages it sends.
 
     ``due(queued, seen, late)`` returns how many of the first messages to send; ``seen`` were
-    examined before. ``told(heard)``: how many of the first ``heard`` answered runs the server has
+    examined before. ``reported(answered)``: how many of the first ``answered`` runs the server has
     been told.
     """
 
     due: Callable[[deque[Any], int, bool], int] = lambda queued, _seen, _late: len(queued)
-    told: Callable[[int], int] = lambda heard: heard
+    reported: Callable[[int], int] = lambda answered: answered
     since: float = 0.0  # when the first queued message came
     _seen: int = field(default=0, init=False)
 

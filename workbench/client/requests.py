@@ -29,7 +29,7 @@ class ConnectionToAsk(Protocol):
     """What requests need of a `Connection`."""
 
     @property
-    def ended(self) -> str | None: ...
+    def end_reason(self) -> str | None: ...
     def check_open(self) -> None: ...
     def post(self, message: ev.Event) -> None: ...
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool: ...
@@ -72,7 +72,7 @@ class Requests:
 
     # -- the session, in parts --------------------------------------------------------------------
 
-    def look(self, search: ev.Search | None = None) -> Iterator[Change]:
+    def read_parts(self, search: ev.Search | None = None) -> Iterator[Change]:
         """Yield the session's records, or its first matches, in parts; the server goes on."""
         number, left = self.number(), 1
         question = ev.Subscribe(number, once=True, search=search)
@@ -84,13 +84,13 @@ class Requests:
                 if not left:
                     return
         finally:
-            if left and self._connection.ended is None:  # nobody wants the rest
+            if left and self._connection.end_reason is None:  # nobody wants the rest
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """Return the whole session, read in parts; see `look`."""
+        """Return the whole session, read in parts; see `read_parts`."""
         objects: list[ObjectRecord] = []
-        for change in self.look():
+        for change in self.read_parts():
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
@@ -98,7 +98,7 @@ class Requests:
         """Return the first matching objects of each part, and the number of the other matches."""
         objects: list[ObjectRecord] = []
         others = size = 0
-        for change in self.look(ev.Search(pattern, order, most)):
+        for change in self.read_parts(ev.Search(pattern, order, most)):
             objects += change.objects
             others += change.others
             size += change.others_size
@@ -125,7 +125,7 @@ class Requests:
         names = self._ask("names", name=beginning).names
         return sorted(name for name in names if name.startswith(ACTOR_PREFIX) == of_actors)
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Wait until the server has handled all that came before this, and told its subscribers."""
         # Messages of one connection arrive in order; subscribers are told of changes after the
         # answers to messages that came together. So this asks twice, about no object.

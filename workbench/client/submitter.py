@@ -218,7 +218,7 @@ class Submitter:
         calls before it. None if it can't go so: without a line, with objects as arguments."""
         lines, (parent, root), line = self._lines, self._parent(), None
         if parent or not self._base.worker:  # else: an actor that runs several calls at a time
-            line = lines.of(actor, deps) if actor else lines.lease(function, deps)
+            line = lines.line_to(actor, deps) if actor else lines.lease(function, deps)
         if line is None and deps:
             return None
         origin = self._role.listener.origin()

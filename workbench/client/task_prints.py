@@ -110,7 +110,7 @@ class Lines:
             self._bar = output
             yield Written(output.origin, output.kind, f"\r{self._worded(output)}")
 
-    def ended(self, is_over: Callable[[int], bool]) -> Iterator[Written]:
+    def end_lines(self, is_over: Callable[[int], bool]) -> Iterator[Written]:
         """End the lines of tasks that are over."""
         for writer, output in list(self._rests.items()):
             if is_over(output.task):
@@ -208,7 +208,7 @@ class TaskPrints:
                 output = _with(output, f"{shown}\n".encode(), "stdout")
             self._write(self._lines.add(output, _is_live(output.kind)))
             self._came.popleft()
-        self._write(self._lines.ended(self._is_over))
+        self._write(self._lines.end_lines(self._is_over))
 
     def _write(self, pieces: Iterator[Written]) -> None:
         for (origin, name), group in groupby(pieces, attrgetter("origin", "stream")):

@@ -41,7 +41,7 @@ class ActorManager:
         limits = event.restarts, event.concurrency, event.in_order
         actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
-        why = self._catalog.need_arguments(task)
+        why = self._catalog.pin_arguments(task)
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
             why = died_error(actor.id, f"There is another actor of the name of {actor.name}.")
@@ -87,18 +87,18 @@ class ActorManager:
         scheduler, waiting = self._scheduler, self._waiting
         while waiting and (
             waiting[0].state is ActorState.DEAD
-            or scheduler.held + min(waiting[0].cpus, scheduler.cpus) <= scheduler.cpus
+            or scheduler.actor_cpus + min(waiting[0].cpus, scheduler.cpus) <= scheduler.cpus
         ):
             yield waiting.popleft()
 
-    def pin(self, task: Task) -> ev.Value | None:
+    def pin_actor(self, task: Task) -> ev.Value | None:
         """Have a call keep its actor alive; return the value that it fails with if that is dead."""
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)
         if actor is None or entry is None or entry.state is FREED:
             text = "There is no such actor: its last handle was gone."
             return died_error(task.submit.actor, text)
-        self._catalog.need(entry, task)
+        self._catalog.pin_for_task(entry, task)
         return actor.why
 
     def on_created(self, actor: Actor, value: ev.Value) -> None:
@@ -143,7 +143,7 @@ class ActorManager:
         actor, tasks, (crash, words, running) = line.actor, list(line.tasks.values()), line.crash
         assert actor is not None
         for task in tasks:
-            line.leave(task)
+            line.detach_call(task)
         if actor.state is ActorState.DEAD:
             ran = next((t.submit.name for t in tasks if t.submit.task == running), "")
             if ran and actor.why == crash_error(actor, crash, "", words):  # now the call is known
@@ -238,7 +238,7 @@ class ActorManager:
             text = f"{actor.name} was ended by kill()."
             self.dies(actor, died_error(actor.id, text))
         if worker is not None:
-            self._scheduler.leave(worker)  # later calls are for the next worker
+            self._scheduler.send_no_more(worker)  # later calls are for the next worker
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
@@ -263,7 +263,7 @@ class ActorManager:
             self._state.fail(task, not_begun_error(why, task))
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
-        self._catalog.unneed_all(actor.creation_task)
+        self._catalog.unpin_all(actor.creation_task)
         entry = self._catalog.get(actor.id)
         for name in self._catalog.names_of(entry) if entry is not None else ():
             self._catalog.bind(name, None)

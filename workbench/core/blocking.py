@@ -38,9 +38,9 @@ class Blocking:
         needed = [id for id in event.objects if id in missing]
         scheduler.waits.begin(event.wait, wait)
         if not wait.is_over:
-            scheduler.need(needed)
+            scheduler.make_urgent(needed)
             if left > len(needed) or not entries:  # it waits for something that it didn't name
-                scheduler.need(child.submit.task for child in scheduler.tasks.children(event.task))
+                scheduler.make_urgent(t.submit.task for t in scheduler.tasks.children(event.task))
 
     def _may_run(self, worker: Worker, task: int) -> bool:
         """True if the task runs on this worker, or may: calls by a line may not be known yet."""

@@ -51,7 +51,7 @@ class Catalog(dict[int, Entry]):
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self.loose: dict[int, str] = {}  # object id → its name that doesn't keep it alive
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → its sole hold
-        self._of: dict[int, set[int]] = {}  # followed client → ids that it pins
+        self._pinned_by: dict[int, set[int]] = {}  # followed client → ids that it pins
         self._kinds: dict[Kind, Kind] = {}
         self.lent: dict[int, int] = {}  # object id → lines it is lent to: it doesn't move
         self._last = Value(b"")  # sealed in a segment
@@ -59,7 +59,7 @@ class Catalog(dict[int, Entry]):
         self.argument_bytes = 0  # in the messages of tasks that aren't over
         self.own = 0  # Workbench's own objects
         self.now = 0.0  # the time of this batch; the session sets it
-        self.sealed = self.ended = 0  # objects made, and freed, so far
+        self.sealed = self.objects_freed = 0  # objects made, and freed, so far
         self.touched: dict[int, bool] | None = None  # None if nobody subscribes: see `touch`
 
     def ids(self) -> list[int]:
@@ -90,8 +90,8 @@ class Catalog(dict[int, Entry]):
     def create_pending(self, id: int, client: int) -> None:
         """Add a result of a client's task. The client holds it and is told when it is ready."""
         entry = self.make(id)
-        if client in self._of:
-            self._of[client].add(id)
+        if client in self._pinned_by:
+            self._pinned_by[client].add(id)
         entry.holds, entry.waiting_clients = self._alone.get(client) or self._sole(client)
 
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
@@ -162,7 +162,7 @@ class Catalog(dict[int, Entry]):
                 self.touch(entry)
             entry.holds = fewer(entry.holds, client)
             if count == 1:
-                if client in self._of:
+                if client in self._pinned_by:
                     self._unfollow(entry, client)
                 self.free_if_unused(entry)
 
@@ -177,7 +177,7 @@ class Catalog(dict[int, Entry]):
             self.touch(entry)
             entry.viewers = fewer(entry.viewers, client)
             if count == 1:
-                if client in self._of:
+                if client in self._pinned_by:
                     self._unfollow(entry, client)
                 self.free_if_unused(entry)
                 self.rest(entry)
@@ -192,7 +192,7 @@ class Catalog(dict[int, Entry]):
             self._follow(entry, client)
             entry.waiting_clients += (client,)
 
-    def need_arguments(self, task: Task) -> Value | None:
+    def pin_arguments(self, task: Task) -> Value | None:
         """Pin a task's arguments; return the value that it fails with if one is gone or failed."""
         submit = task.submit
         task.argument_bytes = len(submit.args)
@@ -211,17 +211,17 @@ class Catalog(dict[int, Entry]):
                 task.pending_dependencies += 1
             elif entry.value is not None and entry.value.failed:
                 failed = failed or entry.value
-            self.need(entry, task)
+            self.pin_for_task(entry, task)
         for id in submit.contains:
             entry = self.get(id)
             if entry is not None:
-                self.need(entry, task)
+                self.pin_for_task(entry, task)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."
             return error_value(lost, text)
         return failed
 
-    def need(self, entry: Entry, task: Task) -> None:
+    def pin_for_task(self, entry: Entry, task: Task) -> None:
         entry.tasks += 1
         task.pins.append(entry.id)
         if self.touched is not None:
@@ -239,7 +239,7 @@ class Catalog(dict[int, Entry]):
             self.free_if_unused(entry)
             self.rest(entry)
 
-    def unneed_all(self, task: Task) -> None:
+    def unpin_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
         self.argument_bytes -= task.argument_bytes
         task.argument_bytes = 0
@@ -308,7 +308,7 @@ class Catalog(dict[int, Entry]):
 
         Used for workers. A driver pins most objects, so a list would help little.
         """
-        self._of[client] = set()
+        self._pinned_by[client] = set()
 
     def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
         """Return holds and waiting clients of an object with this client alone."""
@@ -318,18 +318,18 @@ class Catalog(dict[int, Entry]):
         return sole
 
     def _follow(self, entry: Entry, client: int) -> None:
-        pinned = self._of.get(client)
+        pinned = self._pinned_by.get(client)
         if pinned is not None:
             pinned.add(entry.id)
 
     def _unfollow(self, entry: Entry, client: int) -> None:
         if not any(client in kept for kept in (entry.holds, entry.viewers, entry.waiting_clients)):
-            self._of[client].discard(entry.id)
+            self._pinned_by[client].discard(entry.id)
 
     def forget_client(self, client: int, views: bool) -> None:
         """Remove all holds of a client that left, and its views if ``views``."""
         self._alone.pop(client, None)
-        pinned = self._of.pop(client, self.keys())
+        pinned = self._pinned_by.pop(client, self.keys())
         self.leaving[client] = views
         self.backlog.start(self._forget(client, views, list(pinned)))
 
@@ -432,7 +432,7 @@ class Catalog(dict[int, Entry]):
         value = entry.value
         if was is not READY or value is None:
             return []
-        self.ended += 1
+        self.objects_freed += 1
         if not value.segment:
             self.inline_bytes -= len(value.header)
         if not value.contains:

@@ -59,7 +59,7 @@ def submit(state: State, client: ClientState, event: ev.Submit) -> None:
     task = Task(event, number)
     task.argument_bytes = nbytes
     catalog.argument_bytes += nbytes
-    catalog.need(catalog[event.function], task)
+    catalog.pin_for_task(catalog[event.function], task)
     catalog.create_pending(event.task, number)
     return state.scheduler.add(task)
 
@@ -94,4 +94,4 @@ def finish(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
     clients, entry.waiting_clients = entry.waiting_clients, ()
     for client in clients:
         state.send(client, do.Ready(event.task, value))
-    catalog.unneed_all(task)
+    catalog.unpin_all(task)

@@ -103,7 +103,7 @@ class Trim(Event, tag=9):
     nbytes: int
 
 
-class Granted(Event, tag=10):
+class Grown(Event, tag=10):
     """The answer to Grow. With a ``text`` it is refused: the text says why nothing can move to
     disk, and ``snapshot`` has the largest objects.
 
@@ -291,7 +291,7 @@ class Detach(Event, tag=52):
 
 
 Message = (
-    Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
+    Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Grown
     | Answer | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
     | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh | Register

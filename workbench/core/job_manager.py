@@ -111,9 +111,9 @@ class JobManager:
         among = job.outcomes["done"] if how == "done" else job.failed
         if among <= MOST_ENDS and not value.segment:
             job.ends[task.submit.task] = value
-        self._settle(job)
+        self._finish_if_over(job)
 
-    def _settle(self, job: TaskGroup) -> None:
+    def _finish_if_over(self, job: TaskGroup) -> None:
         """If the job is over, drop its tasks, and the output and records of too old jobs."""
         if not job.is_over or job.id in self._over:
             return
@@ -174,7 +174,7 @@ class JobManager:
         if job.size > len(job.tasks) and not job.is_over:
             job.size = len(job.tasks)
             self._tell_complete(job)
-            self._settle(job)
+            self._finish_if_over(job)
 
     # -- output and results -----------------------------------------------------------------------
 

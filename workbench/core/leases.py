@@ -3,7 +3,7 @@
 A lease is a line (`core.lines`) to a worker of the pool. A driver that submits short tasks one
 after the other gets one. While a task is on its way there, the driver's others go through the
 server, so nothing waits behind it. Tasks have no order, but must not overtake their driver's
-messages about the session, so such a message ends the lease (`spoke`).
+messages about the session, so such a message ends the lease (`wrap_handlers`).
 
 Tasks may have arguments by reference: objects that the driver's earlier tasks had, and that are
 ready when the lease is made. They are lent with it: the worker is told their places, and their
@@ -211,18 +211,18 @@ class LeaseManager:
             self._take_back(line)
         return bool(self._lines.leases)
 
-    def hearing(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
+    def wrap_handlers(self, handlers: dict[type, Handler]) -> dict[type, Handler]:
         """Return the handlers; those of messages that tasks must not overtake end leases first."""
         return handlers | {kind: self._behind(handlers[kind]) for kind in ev.MUST_NOT_OVERTAKE}
 
     def _behind(self, handler: Handler) -> Handler:
         def handle(client: ClientState, event: Any) -> None:
-            self.spoke(client)
+            self.end_lease_of(client)
             handler(client, event)
 
         return handle
 
-    def spoke(self, client: ClientState) -> None:
+    def end_lease_of(self, client: ClientState) -> None:
         borrower, line = self._borrowers.get(client.number), self._lines.leases.get(client.number)
         if line is not None:
             self._take_back(line)

@@ -6,7 +6,7 @@ else can know of a call that its caller hasn't reported; a reported one is treat
 that was sent to the worker.
 
 Order. A caller uses its line only while none of its other calls of that actor is unfinished
-(`Grant`). In the other direction, a worker reads its lines before it handles the server's messages.
+(`Grant`). And a worker reads its lines before it handles `Run`, `Stop` and `Report`.
 
 The end. When the worker is gone, the caller reads what is left in the line and closes it
 (`LineClosed`). Only then are calls without an answer retried or failed; until then the caller's
@@ -46,8 +46,8 @@ class LineManager:
         self._objects = objects
         self._scheduler = state.scheduler
         self._lines: dict[int, Line] = {}
-        self._of: dict[int, dict[int, Line]] = {}  # by caller
-        self._to: dict[Worker, dict[int, Line]] = {}
+        self._by_caller: dict[int, dict[int, Line]] = {}
+        self._by_worker: dict[Worker, dict[int, Line]] = {}
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
         self._to_report: list[Task] = []  # calls that were reported in this batch
@@ -56,9 +56,9 @@ class LineManager:
 
     def end_batch(self) -> None:
         """Let callers without unfinished calls use their line, or make one; send Reports."""
-        clear = self._scheduler.clear
-        while clear:
-            self._clear(*clear.pop())
+        callers = self._scheduler.may_use_lines
+        while callers:
+            self._grant_or_connect(*callers.pop())
         tasks, self._to_report = self._to_report, []
         for task in tasks:
             worker = task.worker
@@ -75,7 +75,7 @@ class LineManager:
             worker.reported.add(task.submit.task)
             self._state.send(worker.client, do.Report(task.line.number, task.submit.task))
 
-    def _clear(self, actor: Actor, caller: int) -> None:
+    def _grant_or_connect(self, actor: Actor, caller: int) -> None:
         worker, client = actor.worker, self._state.clients.get(caller)
         line = actor.lines.get(caller)
         if client is None or caller in actor.unfinished or actor.state is not ActorState.ALIVE:
@@ -96,7 +96,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        return len(self._of.get(caller, ())) < MOST_LINES
+        return len(self._by_caller.get(caller, ())) < MOST_LINES
 
     def connect(
         self,
@@ -112,8 +112,8 @@ class LineManager:
         self._numbers += 1
         line = Line(self._numbers, actor, worker, caller, frozenset(functions))
         self._lines[line.number] = line
-        self._of.setdefault(caller, {})[line.number] = line
-        self._to.setdefault(worker, {})[line.number] = line
+        self._by_caller.setdefault(caller, {})[line.number] = line
+        self._by_worker.setdefault(worker, {})[line.number] = line
         if objects:  # first: known before any task can come
             self.lend(line, objects)
         self._state.out.append(do.Connect(line.number, worker.client))
@@ -152,7 +152,7 @@ class LineManager:
             if line.has_ended and not line.is_returned:
                 self._state.send(line.caller, do.LineEnded(line.number, line.begun))
             elif line.actor is not None:
-                self._scheduler.clear.append((line.actor, line.caller))
+                self._scheduler.may_use_lines.append((line.actor, line.caller))
         elif line.has_ended:
             self._forget(line)
         else:
@@ -201,7 +201,7 @@ class LineManager:
         if task.final_value is not None and value.header.startswith(b"!cancelled"):
             value = task.final_value
         self._scheduler.finish(task)
-        state.catalog.unneed_all(task)
+        state.catalog.unpin_all(task)
         return self._objects.result(event.task, value)
 
     def on_settled_calls(self, client: ClientState, event: ev.SettledCalls) -> Line | None:
@@ -302,7 +302,7 @@ class LineManager:
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
         """Return the worker's line that a call came by that isn't known yet, if there is one."""
-        for line in self._to.get(worker, {}).values():
+        for line in self._by_worker.get(worker, {}).values():
             caller = self._state.clients.get(line.caller)
             if caller and task >> ev.ID_BITS == caller.hello.prefix:
                 return line
@@ -311,7 +311,7 @@ class LineManager:
     def callers(self, client: int) -> list[int]:
         """Return the clients whose calls may run in this client without being known yet."""
         worker = self._scheduler.by_client.get(client)
-        lines = [] if worker is None else self._to.get(worker, {}).values()
+        lines = [] if worker is None else self._by_worker.get(worker, {}).values()
         return [line.caller for line in lines if line.is_open]
 
     # -- closing lines ----------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class LineManager:
         for line in [line for line in self._state.lending.values() if line.worker is worker]:
             self._all_unlent(line)
         begun = dict(event.begun)
-        for line in list(self._to.get(worker, {}).values()):
+        for line in list(self._by_worker.get(worker, {}).values()):
             line.has_ended, line.crash = True, (crash, words, event.running)
             line.begun = begun.get(line.number, -1)
             if not (line.is_offered and line.caller in self._state.clients):
@@ -374,7 +374,7 @@ class LineManager:
 
     def on_client_left(self, number: int) -> None:
         """Close the lines of a client that left."""
-        for line in list(self._of.get(number, {}).values()):
+        for line in list(self._by_caller.get(number, {}).values()):
             if line.has_ended:
                 self._forget(line)
             else:
@@ -393,13 +393,13 @@ class LineManager:
                     self._report(line.worker, task)
             self._state.send(line.worker.client, do.Detach(line.number))
         for task in list(line.tasks.values()):
-            line.leave(task)
+            line.detach_call(task)
         self._forget(line)
 
     def _forget(self, line: Line) -> None:
         del self._lines[line.number]
-        _remove(self._of, line.caller, line.number)
-        _remove(self._to, line.worker, line.number)
+        _remove(self._by_caller, line.caller, line.number)
+        _remove(self._by_worker, line.worker, line.number)
         if not line.is_open:
             self._state.out.append(do.Disconnect(line.number))
         if line.actor is None:

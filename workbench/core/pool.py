@@ -132,7 +132,8 @@ class WorkerPool:
     @property
     def _must_grow(self) -> bool:
         """True if running tasks could not go on without another worker."""
-        return self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.held
+        scheduler = self._scheduler
+        return scheduler.queue.has_urgent or scheduler.used == scheduler.actor_cpus
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Yield workers to fork for tasks that need less than a processor: several share one, but
@@ -157,7 +158,7 @@ class WorkerPool:
         self.resting = True
         for worker in list(self._scheduler.idle.values()):
             if not worker.lingering:
-                self._scheduler.leave(worker)
+                self._scheduler.send_no_more(worker)
                 yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
@@ -169,7 +170,7 @@ class WorkerPool:
             worker = next(iter(idle.values()))
             if now < worker.since + SPARE_SECONDS:
                 return  # the others are idle for less long
-            self._scheduler.leave(worker)
+            self._scheduler.send_no_more(worker)
             yield worker
 
     def deadline(self) -> float | None:

@@ -69,14 +69,14 @@ class StaleCopies(dict[int, StaleCopy]):
         entry.value, entry.viewers = value, NONE
         self._catalog.touch(entry)
         self[entry.id] = stale
-        self._settle(entry.id, stale)
+        self._vacate_if_unused(entry.id, stale)
         return holders
 
     def noted(self, id: int, client: int) -> None:
         stale = self.get(id)
         if stale is not None:
             stale.owed.discard(client)
-            self._settle(id, stale)
+            self._vacate_if_unused(id, stale)
 
     def viewed(self, id: int, segment: int, client: int) -> Entry | None:
         """Count a client's view of the object's bytes in that segment; return the entry, if any."""
@@ -93,7 +93,7 @@ class StaleCopies(dict[int, StaleCopy]):
         if stale is not None and stale.value.segment == segment:
             if client in stale.viewers:
                 stale.viewers = fewer(stale.viewers, client)
-                self._settle(id, stale)
+                self._vacate_if_unused(id, stale)
         elif entry is not None:
             self._catalog.unview(entry, client)
 
@@ -103,9 +103,9 @@ class StaleCopies(dict[int, StaleCopy]):
             stale.owed.discard(client)
             if views:
                 stale.viewers = without(stale.viewers, client)
-            self._settle(id, stale)
+            self._vacate_if_unused(id, stale)
 
-    def _settle(self, id: int, stale: StaleCopy) -> None:
+    def _vacate_if_unused(self, id: int, stale: StaleCopy) -> None:
         if not stale.owed and not stale.viewers:
             del self[id]
             self.on_vacated(stale.value)

@@ -35,7 +35,7 @@ class Scheduler:
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
         self.used = 0  # of `cpus`: by busy workers of the pool that don't wait, and by actors
-        self.held = 0  # of `cpus`: by actors
+        self.actor_cpus = 0  # of `cpus`: by actors
         self.tasks = OpenTasks()
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
@@ -48,7 +48,7 @@ class Scheduler:
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # task → end of its time limit
         self.notified: dict[int, Actor] = {}  # they may have calls to send
-        self.clear: list[tuple[Actor, int]] = []  # callers without unfinished calls
+        self.may_use_lines: list[tuple[Actor, int]] = []  # callers without unfinished calls
         self.queue = TaskQueue()  # all dependencies ready
         self.executors = ExecutorLimits()
         self.waits = Waits(self.update_slot)
@@ -111,9 +111,9 @@ class Scheduler:
         self.tasks.remove(task)
         actor = task.actor
         if actor is not None and not task.is_creation and actor.forget(task):
-            self.clear.append((actor, task.owner))
+            self.may_use_lines.append((actor, task.owner))
         elif actor is None and task.line is not None:
-            task.line.leave(task)
+            task.line.detach_call(task)
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:
@@ -195,7 +195,7 @@ class Scheduler:
 
     def remove_dead_worker(self, worker: Worker) -> list[Task]:
         """Remove a dead worker; return the tasks sent to it, now LOST, the running one first."""
-        self.leave(worker)
+        self.send_no_more(worker)
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
             self.pooled -= 1
         if worker.client is not None:
@@ -217,7 +217,7 @@ class Scheduler:
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
-    def leave(self, worker: Worker) -> None:
+    def send_no_more(self, worker: Worker) -> None:
         """Send no more tasks to a worker that is about to end, and take its slot."""
         worker.leaving = True
         self.update_slot(worker)
@@ -229,7 +229,7 @@ class Scheduler:
 
     # -- waits --------------------------------------------------------------------------------
 
-    def need(self, objects: Iterable[int]) -> None:
+    def make_urgent(self, objects: Iterable[int]) -> None:
         """Make tasks urgent that make these objects or their arguments: a running task waits."""
         queued: list[Task] = []
         left = list(objects)
@@ -289,7 +289,7 @@ class Scheduler:
 
     def _hold(self, worker: Worker, cpus: int) -> None:
         """Set how many processors an actor's worker takes from tasks."""
-        self.held += cpus - worker.used
+        self.actor_cpus += cpus - worker.used
         self.used += cpus - worker.used
         worker.used = cpus
 
@@ -350,14 +350,14 @@ class Scheduler:
     def has_room(self) -> bool:
         """True if the next task's processors are free, or no task runs: actors never block all
         tasks."""
-        return self.used == self.held or self.used + self.queue.first.cpus <= self.cpus
+        return self.used == self.actor_cpus or self.used + self.queue.first.cpus <= self.cpus
 
     def startable(self, most: int) -> int:
         """Return how many of the next tasks could start now, given enough workers."""
         room, count = self.cpus - self.used, 0
         for task in islice(self.queue, most):
             room -= task.cpus
-            if room < 0 and (count or self.used > self.held):
+            if room < 0 and (count or self.used > self.actor_cpus):
                 break
             count += 1
         return count

@@ -152,7 +152,7 @@ class Session:
             ev.Explained: self.referrers.explained,
             ev.Subscribe: self.subscriptions.subscribe,
         }
-        return self.leases.hearing(routes)
+        return self.leases.wrap_handlers(routes)
 
     def _questions(self) -> dict[str, Handler]:
         """Return the handler of each kind of Ask that a component answers."""
@@ -191,7 +191,7 @@ class Session:
             if failing:
                 self.tasks.fail_all()
         self.idleness.note_use(batch)
-        self._settle()
+        self._end_batch()
         if self.subscriptions.subscribers:
             self.subscriptions.end_batch(event for _, event in batch)
         out, state.out = state.out, []
@@ -216,7 +216,7 @@ class Session:
                 when = time
         return when
 
-    def _settle(self) -> None:
+    def _end_batch(self) -> None:
         """Decide after a batch: what runs, whose arena grows, which workers start and end."""
         state, monitor = self.state, self.memory_monitor
         scheduler, backlog, budget = state.scheduler, state.catalog.backlog, state.budget
@@ -238,7 +238,7 @@ class Session:
                 self.tasks.run(worker.client, task)
         if self.leases.has_work:
             self.leases.end_batch()
-        if scheduler.clear or self.lines.has_news:
+        if scheduler.may_use_lines or self.lines.has_news:
             self.lines.end_batch()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()
@@ -253,7 +253,7 @@ class Session:
         if state.releases:
             self._send_releases()
         if budget.has_work:
-            self._settle_memory()
+            self._serve_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.end_batch()
         if self.referrers.inquiries:
@@ -274,7 +274,7 @@ class Session:
             state.send(client, do.Release(tuple(extents), cold))
         state.releases.clear()
 
-    def _settle_memory(self) -> None:
+    def _serve_memory(self) -> None:
         state = self.state
         if state.budget.room is None:
             self.memory_monitor.request_measurement()
@@ -285,15 +285,15 @@ class Session:
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
-                state.send(client, do.Granted(request, nbytes))
+                state.send(client, do.Grown(request, nbytes))
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
             elif what == "deny":
-                state.send(client, do.Granted(request, 0, "It takes more than what nobody uses."))
+                state.send(client, do.Grown(request, 0, "It takes more than what nobody uses."))
             else:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
-                state.send(client, do.Granted(request, 0, why, found))
+                state.send(client, do.Grown(request, 0, why, found))
         self._send_releases()
 
     def _withheld(self) -> str:
@@ -384,7 +384,7 @@ class Session:
         if client.worker:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
-                state.scheduler.leave(worker)
+                state.scheduler.send_no_more(worker)
             # It ends by itself, in order if nothing runs. Its WorkerExited does the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver":

@@ -152,4 +152,4 @@ class State:
 
     def levels(self) -> Levels:
         budget, catalog = self.budget, self.catalog
-        return budget.live, budget.spilled, catalog.sealed, catalog.ended, self.spills
+        return budget.live, budget.spilled, catalog.sealed, catalog.objects_freed, self.spills

@@ -38,7 +38,7 @@ class Subscriber:
     is_new: bool = True
     waits: bool = True
     changed: bool = True  # there is something to tell
-    told: float = 0.0  # when
+    told_at: float = 0.0
     in_use: set[int] = field(default_factory=set)  # as sent last
 
 
@@ -105,10 +105,10 @@ class Subscriptions:
         objects = self._records((*told, *changed), in_use)
         for id in changed:
             del pending[id]
-        rest = take_snapshot(state, entries=(), since=subscriber.told)
+        rest = take_snapshot(state, entries=(), since=subscriber.told_at)
         left = len(subscriber.first) + len(pending)
         subscriber.waits, subscriber.changed = False, left > 0
-        subscriber.told, subscriber.in_use = state.now, in_use
+        subscriber.told_at, subscriber.in_use = state.now, in_use
         return Change(rest, objects, tuple(gone), left)
 
     def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:

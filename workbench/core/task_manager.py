@@ -74,8 +74,8 @@ class TaskManager:
             return state.hang_up(client.number, "more arguments than it may send")
         why: ev.Value | None = None
         if event.actor:
-            why = self._actors.pin(task)
-        why = self._catalog.need_arguments(task) or why
+            why = self._actors.pin_actor(task)
+        why = self._catalog.pin_arguments(task) or why
         for id in results:  # after its arguments: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
@@ -120,7 +120,7 @@ class TaskManager:
         return None
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
-        self._catalog.unneed_all(task)
+        self._catalog.unpin_all(task)
         for id in task.results:
             self._objects.result(id, value)
 
@@ -202,7 +202,7 @@ class TaskManager:
             # Its caller has dropped the result, but counts its unfinished calls.
             gone = ev.error_value("unknown", "This session has no such object: nothing holds it.")
             state.send(task.owner, do.Ready(event.task, gone))
-        self._catalog.unneed_all(task)
+        self._catalog.unpin_all(task)
         if task.job is not None and event.values:
             self._jobs.on_task_ended(task, event.values[0])
         if task.spec.max_calls and worker.actor is None:
@@ -214,7 +214,7 @@ class TaskManager:
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None
-            self._scheduler.leave(worker)
+            self._scheduler.send_no_more(worker)
             self._state.dismiss(worker.client, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
@@ -265,7 +265,7 @@ class TaskManager:
                 results = map(self._catalog.get, task.results)
                 if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
-                    self._catalog.unneed_all(task)
+                    self._catalog.unpin_all(task)
 
     def give_up(self) -> None:
         text = f"No worker can be started: {self._state.pool.last_words} before it was ready."
@@ -381,7 +381,7 @@ class TaskManager:
     def _lease_closed(self, line: Line) -> None:
         tasks = list(line.tasks.values())
         for task in tasks:
-            line.leave(task)
+            line.detach_call(task)
         running = line.crash[2]
         if line.is_returned:  # all had ended: the worker ran other tasks since
             self._again(line.worker, tasks, line.crash, ended=True)

@@ -198,7 +198,7 @@ class Line:
         self.tasks.pop(task.submit.task, None)
         self.tasks[task.submit.task] = task
 
-    def leave(self, task: Task) -> None:
+    def detach_call(self, task: Task) -> None:
         """Remove a call from the line, which makes it an ordinary call."""
         del self.tasks[task.submit.task]
         task.line = None

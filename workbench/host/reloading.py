@@ -19,7 +19,7 @@ from workbench.report.freshness import edited_text
 class ModuleTimes:
     """Times of the last change of the files of a person's modules, when this process imported them.
 
-    Read at the first `look` after the import: an edit in between goes unnoticed.
+    Read at the first `note_imports` after the import: an edit in between goes unnoticed.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ModuleTimes:
         self.looked: set[str] = set()  # modules that aren't new
         self._told: dict[str, float] = {}
 
-    def look(self) -> list[str]:
+    def note_imports(self) -> list[str]:
         """Note what was imported since the last look, and return the names."""
         if len(sys.modules) == len(self.looked):
             return []
@@ -38,7 +38,7 @@ class ModuleTimes:
         return new
 
     def loaded(self, name: str) -> None:
-        """Have the next `look` note a module that was loaded, perhaps again."""
+        """Have the next `note_imports` note a module that was loaded, perhaps again."""
         self.times.pop(name, None)
         self.looked.discard(name)
 
@@ -107,7 +107,7 @@ class Reloader:
 
         Also without `refresh`, so that the first edit is noticed, too.
         """
-        new = self._modules.look()
+        new = self._modules.note_imports()
         if new:
             self._follow(new)
 

@@ -99,7 +99,7 @@ class Throttle:
         self._displays = Bucket(limits.displays, limits.display_rate, now)
         self._pending: list[Pending] = []
         self.pending_bytes = 0
-        self._settled = True  # nothing came since `_settle`
+        self._is_condensed = True  # nothing came since `_condense`
         self._lost = dict.fromkeys((*TEXT, "display"), 0)  # and not noted yet
         self._mid_line = dict.fromkeys(TEXT, False)  # where the text that was sent ends
         self._shown = 0
@@ -112,7 +112,7 @@ class Throttle:
     def is_full(self) -> bool:
         """True if `take` should be called: it sends some, or leaves some out."""
         if self.pending_bytes >= self._limits.full:
-            self._settle()  # often much less is left
+            self._condense()  # often much less is left
         return self.pending_bytes >= self._limits.full
 
     def waiting(self) -> list[Shown]:
@@ -127,21 +127,21 @@ class Throttle:
         ``key`` of an update: what it changes, a display or some traits of a widget.
         """
         if data:
-            self._settled = False
+            self._is_condensed = False
             self.pending_bytes += len(data)
             self._pending.append(Pending(kind, data, key))
 
     def skip(self, kind: str, size: int) -> None:
         """Count bytes of a stream that were left out before they came here."""
-        self._settle()
+        self._condense()
         self._cut(kind, 0)  # so that one note counts all
         self._lost[kind] += size
 
-    def _settle(self) -> None:
+    def _condense(self) -> None:
         """Leave out what was cleared, updated or overwritten meanwhile; join neighbouring text."""
-        if self._settled:
+        if self._is_condensed:
             return
-        self._settled = True
+        self._is_condensed = True
         shown: list[Pending] = []
         updates: dict[str, Pending] = {}
         waiting: Pending | None = None  # a clear that waits for something to come after it
@@ -184,7 +184,7 @@ class Throttle:
         An unfinished line is left for the next time, once. In a flood the latest text waits, too:
         if the task ended now, it would be shown together with what came just before it.
         """
-        self._settle()
+        self._condense()
         limits, size, cost = self._limits, self._size(*TEXT), self._cost()
         self._text.rate = rate = limits.rate_after(self._shown)
         text = int(min(self._text.room(now), self._process.room(now)))
@@ -203,7 +203,7 @@ class Throttle:
 
     def end(self, now: float) -> list[Shown]:
         """Return what to send at the task's end: always includes the end of its text."""
-        self._settle()
+        self._condense()
         limits, shared = self._limits, self._process.room(now)
         always = limits.kept if shared >= limits.kept else limits.least
         text = max(always, int(min(self._text.room(now), shared)))

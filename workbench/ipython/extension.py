@@ -150,7 +150,7 @@ class Extension:
         origin = self._router.origin()
         if origin != self._submitted:  # the first of a cell
             self._submitted = origin
-            self._modules.look()
+            self._modules.note_imports()
             edited = list(self._modules.edited())
             for name in () if self._autoreloads() else edited:
                 text = edited_text(name, "this notebook")
@@ -183,7 +183,7 @@ class Extension:
         return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
     def _cell_ended(self, result: Any = None) -> None:
-        self._modules.look()
+        self._modules.note_imports()
         self._notebook.bindings.prune(self._shell.user_ns)
         write_back.forget_finished(list(self._notebook.jobs.values()))
         engine = context.get()

@@ -128,7 +128,7 @@ class Notebook:
         None if that cell no longer exists.
         """
         origin = self.router.origin()
-        with self.router.held(origin):  # until it is known whose lines those are
+        with self.router.hold_output(origin):  # until it is known whose lines those are
             found = engine.collect(id)
             if found is None:
                 return None

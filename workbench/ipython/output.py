@@ -46,7 +46,7 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Target of one cell's output."""
 
-    __slots__ = ("actor", "header", "held", "is_running", "jobs", "lock", "screen")
+    __slots__ = ("actor", "header", "held_output", "is_running", "jobs", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
@@ -55,7 +55,7 @@ class CellOutput:
         # Background cells that show something here; how to show the line of each again.
         self.jobs: dict[Job, Callable[[], None] | None] = {}
         self.actor = ""  # the namespace in which it runs, if not in the pool
-        self.held: list[Output] | None = None  # output to be shown later; guarded by `lock`
+        self.held_output: list[Output] | None = None  # output to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
     def job_of(self, output: Output) -> Job | None:
@@ -145,23 +145,23 @@ class Router:
         cell = self.cell(output.origin)
         if not (cell.jobs or self.logs):
             return
-        if cell.held is not None:
+        if cell.held_output is not None:
             with cell.lock:
-                if cell.held is not None:
-                    cell.held.append(output)
+                if cell.held_output is not None:
+                    cell.held_output.append(output)
                     return
         self._take(cell, output)
 
     @contextlib.contextmanager
-    def held(self, origin: int) -> Iterator[None]:
+    def hold_output(self, origin: int) -> Iterator[None]:
         """Hold back output for this cell until the context ends."""
         cell = self.cell(origin)
         try:  # inside `try`: an interrupt must not leave it held
-            cell.held = []
+            cell.held_output = []
             yield
         finally:
             with cell.lock:
-                held, cell.held = cell.held, None
+                held, cell.held_output = cell.held_output, None
                 for output in held or ():
                     self._take(cell, output)
 

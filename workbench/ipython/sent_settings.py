@@ -48,7 +48,7 @@ class SentSettings:
         seeded from these: the same numbers each time if the notebook has seeded itself.
         """
         wants = with_generators and cell.seed is None
-        generators = parts()[GENERATORS].look() if wants else None
+        generators = parts()[GENERATORS].read_values() if wants else None
         settings, lost = self.packed({GENERATORS: generators} if generators else {})
         cell = replace(cell, settings=settings)
         if cell.seed is None and not generators:
@@ -81,7 +81,7 @@ class SentSettings:
 
 def _look(part: Part) -> State | None:
     """Return the current values; in `sys.path` the directory by its name, not by ''."""
-    live = part.look()
+    live = part.read_values()
     if part.name == PATH and live is not None:
         there = working_directory()
         live = {PATH: [str(entry) or there for entry in live[PATH]]}

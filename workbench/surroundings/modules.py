@@ -120,12 +120,12 @@ def _put(live: State, key: str, value: Any) -> None:
 class Unkept(_Modules):
     """The same part, of which a look keeps no object alive: a notebook looks once, and for good."""
 
-    def look(self) -> State | None:
+    def read_values(self) -> State | None:
         """Return what shows whether a value is still the same, by its name."""
         return {key: _Identity(value) for key, value in self._all().items()}
 
     def differing(self, saved: State) -> tuple[State, list[Any]]:
-        """Return the values, and the names of those that are others than at the `look`."""
+        """Return the values, and the names of those that are others than at `read_values`."""
         live = self._all()
         changed = [k for k, v in live.items() if k not in saved or saved[k] != _Identity(v)]
         return live, changed + [k for k in saved if k not in live and _holder(k) is not None]

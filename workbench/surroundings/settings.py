@@ -91,7 +91,7 @@ class Part:
         self.name = name
         self.find = find
         self.put = put
-        self.first = first or self.look
+        self.first = first or self.read_values
         self.travels = travels
         self.usual = usual
         self.take = take or put
@@ -99,7 +99,7 @@ class Part:
         self._is_told = is_told
         self._ours = frozenset(ours)
 
-    def look(self) -> State | None:
+    def read_values(self) -> State | None:
         """Return a copy of the current values; None if their library isn't loaded, or only partly:
         a thread may be importing it."""
         try:

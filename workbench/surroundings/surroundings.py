@@ -59,7 +59,7 @@ class Surroundings:
         self, used: Iterable[Part] | None = None, imported: Callable[[], object] = int
     ) -> None:
         self._used = list(parts().values() if used is None else used)
-        self._saved = {part: part.look() for part in self._used}
+        self._saved = {part: part.read_values() for part in self._used}
         self._waiting: dict[Part, State] = {}  # values sent for libraries not yet imported
         self._imported = imported
         self._imports = ImportWatch(self._learning)
@@ -158,7 +158,7 @@ class Surroundings:
                 failed |= dict.fromkeys(part.words([key]), error)
         if waiting:
             self._waiting[part] = waiting
-        now = (part.look() or {}) if new else {}
+        now = (part.read_values() or {}) if new else {}
         for key in new:
             put_entry(saved, key, now.get(key, GONE))
         return failed
@@ -166,7 +166,7 @@ class Surroundings:
     @contextmanager
     def _learning(self) -> Iterator[None]:
         """Keep what changes meanwhile, as it isn't the code that changes it."""
-        before = {part: part.look() for part in self._used}
+        before = {part: part.read_values() for part in self._used}
         try:
             yield
         finally:
@@ -176,7 +176,7 @@ class Surroundings:
     def _learn_all(self, before: dict[Part, State | None]) -> None:
         for part, was in before.items():
             with suppress(Exception):
-                self._learn(part, was, part.look())
+                self._learn(part, was, part.read_values())
             if part in self._waiting:
                 self._take(part, self._waiting.pop(part))
 

@@ -25,8 +25,8 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
-from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
+from workbench.worker.incoming_calls import IncomingCalls
 from workbench.worker.lending import SlotLending
 from workbench.worker.remains import Remains
 from workbench.worker.run_queue import RunQueue

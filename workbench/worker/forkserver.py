@@ -149,7 +149,7 @@ class Forkserver:
             if worker is not None:
                 self._leaving.pop(worker, None)
                 remains = self._remains.pop(worker)
-                self._outbox.put(remains.told(worker, os.waitstatus_to_exitcode(status)))
+                self._outbox.put(remains.exit_event(worker, os.waitstatus_to_exitcode(status)))
                 remains.close()
 
     def _end(self) -> None:

@@ -68,7 +68,7 @@ class Remains(ShownRemains):
         """To be called with the position in the second capture at which a task ended."""
         self.lines = LineNotes(note)
 
-    def told(self, worker: int, status: int) -> WorkerExited:
+    def exit_event(self, worker: int, status: int) -> WorkerExited:
         """Return how the worker ended, and what it left."""
         running, ended = _NOTE.unpack_from(self._note)
         words, shown = self.words(since=ended), tuple(self.pieces(running))

@@ -51,8 +51,8 @@ from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.surroundings.surroundings import set_variables
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.direct_calls import IncomingCalls
 from workbench.worker.generators import GeneratorSender
+from workbench.worker.incoming_calls import IncomingCalls
 from workbench.worker.run_queue import RunQueue
 
 HOLD_BACK = 0.0005

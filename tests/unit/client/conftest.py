@@ -47,7 +47,7 @@ class Process:
         self.lines = self.base.lines
         self.lines.goes_through_server(ACTOR, 5)
         self.line = self.granted(5)
-        self.sending = self.base.send_queue
+        self.sending = self.base.translator
         self.rest = self.base.connection.queue
         self._handles: dict[int, ObjectRef] = {}
         self._ends: dict[int, Any] = {}
@@ -55,7 +55,7 @@ class Process:
     def granted(self, last: int) -> DirectLine:
         """The line, once the server has granted it, which knows this as the actor's last call."""
         self.base.handlers[do.Grant](do.Grant(LINE, last))
-        line = self.lines.of(ACTOR)
+        line = self.lines.line_to(ACTOR)
         assert line is not None
         return line
 
@@ -66,7 +66,7 @@ class Process:
         made.is_sent = True
         if answer is not None:
             made.answers = dict.fromkeys(tasks, answer)
-            made.heard = 1
+            made.answer_number = 1
         return made
 
     def translate(self, *queued: Any) -> list[Any]:

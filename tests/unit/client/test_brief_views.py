@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.client.send_queue import SendQueue
+from workbench.client.outgoing_translator import OutgoingTranslator
 from workbench.core import events as ev
 from workbench.memory.views import Watch
 
@@ -24,9 +24,9 @@ class Queue:
         objects: Any = SimpleNamespace(
             values=dict.fromkeys(values), finalized=self.finalized.append
         )
-        marshal: Any = SimpleNamespace(report=lambda known: None)
+        marshal, none = cast(Any, SimpleNamespace(report=lambda known: None)), cast(Any, None)
         lines: Any = SimpleNamespace(unreported_tasks=set())
-        self._queue = SendQueue(cast(Any, None), objects, cast(Any, None), marshal, lines, 1)
+        self._queue = OutgoingTranslator(none, objects, none, marshal, lines, 1)
 
     def view(self, segment: int = SEGMENT) -> Any:
         array = np.zeros(1)

@@ -33,7 +33,7 @@ class Caller:
     def waits_for(self, task: int) -> bool:
         """Whether calls may go by the actor's line once the server has had this one."""
         self._handlers[do.Grant](do.Grant(LINE, task, ()))
-        return self.lines.of(ACTOR) is not None
+        return self.lines.line_to(ACTOR) is not None
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def one(task: int) -> ev.Submit:
 
 
 def test_those_that_follow_one_another_go_in_one_message(caller: Caller) -> None:
-    said = caller.connection.said
+    said = caller.connection.ordered_sent
     caller.submit(1, 2, 3)
-    assert caller.connection.said == said + 3
+    assert caller.connection.ordered_sent == said + 3
     assert caller.sent() == [many(1, 2, 3)]
     caller.submit(4, 5)  # they don't join what was sent
     assert caller.sent() == [many(4, 5)]

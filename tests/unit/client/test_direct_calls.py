@@ -66,7 +66,7 @@ def test_what_is_answered_and_told_is_forgotten(calls: DirectCalls, line: Direct
     call(calls, line, 1, 2)
     first, _ = line.runs
     first.answers[1] = Any
-    first.heard = 5
+    first.answer_number = 5
     line.forget(4)
     assert line.known == 0  # the server hasn't been told of it
     line.forget(5)

@@ -53,7 +53,7 @@ class Server:
 
     def _hear(self, store: ArenaWriter, message: do.Message) -> None:
         match message:
-            case do.Granted() as answer:
+            case do.Grown() as answer:
                 store.granted(answer)
                 self._answers[answer.request] = answer
             case do.Answer() as answer:

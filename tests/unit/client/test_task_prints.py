@@ -36,7 +36,7 @@ def test_no_line_is_torn_and_none_is_lost(pieces: list[tuple[int, str, str]], li
     for each in outputs:
         for piece in lines.add(each, live):
             found[piece.stream] += piece.text
-    for piece in lines.ended(lambda task: True):
+    for piece in lines.end_lines(lambda task: True):
         found[piece.stream] += piece.text
     for worker, kind in itertools.product((1, 2, 3), found):
         mine = [each for each in outputs if (each.worker, each.kind) == (worker, kind)]
@@ -62,8 +62,8 @@ def seen(line: str) -> str:
 def test_a_line_ends_with_its_task() -> None:
     lines = Lines()
     assert written(lines, output("no end")) == ""
-    assert [piece.text for piece in lines.ended(lambda task: False)] == []
-    assert [piece.text for piece in lines.ended(lambda task: task == 1)] == ["no end\n"]
+    assert [piece.text for piece in lines.end_lines(lambda task: False)] == []
+    assert [piece.text for piece in lines.end_lines(lambda task: task == 1)] == ["no end\n"]
     assert written(lines, output("no end", task=1), output("next\n", task=2)) == "no end\nnext\n"
     assert written(lines, output("d\n", worker=2)) == "(worker 2) d\n"  # one needs no label
     assert written(lines, output("e\n")) == "(worker 1) e\n"
@@ -75,7 +75,7 @@ def test_a_line_without_end_is_not_kept_for_ever() -> None:
     shown = written(lines, *[piece] * 7)
     assert shown.count("\n") == 2
     assert len(shown) > 2 * MOST_OPEN
-    assert "".join(each.text for each in lines.ended(lambda task: True)).endswith(".\n")
+    assert "".join(each.text for each in lines.end_lines(lambda task: True)).endswith(".\n")
 
 
 def test_a_bar_moves_in_a_terminal_and_is_its_last_state_elsewhere() -> None:

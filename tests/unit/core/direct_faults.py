@@ -167,7 +167,7 @@ def goes_before(_: Method, driver: Driver, function: int, deps: object = ()) -> 
 
 add(
     "leases", "a_task_overtakes_what_its_driver_said",
-    (LeaseManager, "spoke", nothing), (Driver, "lease_for", goes_before),
+    (LeaseManager, "end_lease_of", nothing), (Driver, "lease_for", goes_before),
 )  # fmt: skip
 
 
@@ -177,7 +177,7 @@ def forgets_what_it_said(_: Method, driver: Driver, task: int) -> None:
 
 add(
     "leases", "a_lease_counts_that_was_made_before_its_driver_spoke",
-    (LeaseManager, "spoke", nothing), (Driver, "goes_through_server", forgets_what_it_said),
+    (LeaseManager, "end_lease_of", nothing), (Driver, "goes_through_server", forgets_what_it_said),
 )  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def _check_catalog(catalog: Catalog) -> None:
             assert entry.alive
             assert (entry.value is None) == (entry.state is PENDING)
         for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
-            assert client not in catalog._of or id in catalog._of[client]
+            assert client not in catalog._pinned_by or id in catalog._pinned_by[client]
         if entry.state is not PENDING:
             assert not entry.waiting_clients, "was to be told when it was ready"
             assert not entry.waiting_tasks
@@ -208,7 +208,7 @@ def _check_scheduler(scheduler: Scheduler) -> None:
     assert scheduler.tasks.further == several
     children = [id for siblings in scheduler.tasks._children.values() for id in siblings]
     assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent_id)
-    assert not scheduler.clear
+    assert not scheduler.may_use_lines
     assert scheduler.limits.keys() <= {t for t in sent if t.spec.timeout}
 
 
@@ -238,9 +238,9 @@ def _check_workers(scheduler: Scheduler) -> None:
             awaited.setdefault(id, set()).add(wait)
     assert {id: set(waits) for id, waits in scheduler.waits.by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
-    assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
+    assert scheduler.actor_cpus == sum(actor.cpus for actor in actors) <= scheduler.cpus
     busy = sum(w.cpus for w in pooled if (w.sent or w.lease) and not w.blocked)
-    assert scheduler.used == scheduler.held + busy
+    assert scheduler.used == scheduler.actor_cpus + busy
     for client, worker in scheduler.by_client.items():
         assert worker.client == client
         assert scheduler.workers[worker.number] is worker

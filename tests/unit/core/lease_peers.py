@@ -1,6 +1,6 @@
 """Both ends of leases, without sockets: a driver, a worker of the pool, and what is between them.
 
-They do what `client.direct_calls`, `worker.direct_calls` and `worker.executor` do, as late as the
+They do what `client.direct_calls`, `worker.incoming_calls` and `worker.executor` do, as late as the
 test likes, and see for themselves that nothing waits behind a task that came by a lease.
 """
 

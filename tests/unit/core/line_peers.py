@@ -1,6 +1,6 @@
 """Both ends of lines, without sockets: a caller, an actor's worker, and what is between them.
 
-They do what `client.direct_calls` and `worker.direct_calls` do, as late as the test likes, and see
+They do what `client.direct_calls` and `worker.incoming_calls` do, as late as a test likes, and see
 for themselves that no call has two ends.
 """
 
@@ -265,7 +265,7 @@ class Caller:
                     self.read_line(wire)
             case do.Forget(objects):
                 self.owe(ev.Unview(tuple((id, 0) for id in objects)))
-            case do.Release() | do.Granted() | do.Moved():
+            case do.Release() | do.Grown() | do.Moved():
                 self.say()
                 self.peer.inbox.appendleft(message)
                 self.peer.read()

@@ -235,7 +235,7 @@ class Peer:
                 freed = sum(extent.length for extent in self.arena.cool(nbytes))
                 self.granted -= freed
                 self.post(ev.Trimmed(freed, answer=True))
-            case do.Granted(_, nbytes):
+            case do.Grown(_, nbytes):
                 self.asked -= 1
                 self.granted += nbytes
         assert self.arena.footprint <= self.granted
@@ -258,7 +258,7 @@ def told(peer: Peer) -> dict[int, bytes]:
 
 def grants(peer: Peer) -> list[tuple[int, int]]:
     """What it is told of the memory it asked for, and hasn't read: by request, how much it has."""
-    return [(m.request, m.granted) for m in of(do.Granted, peer.inbox)]
+    return [(m.request, m.granted) for m in of(do.Grown, peer.inbox)]
 
 
 def of(kind: type[T], said: Iterable[object]) -> list[T]:

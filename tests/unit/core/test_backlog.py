@@ -99,7 +99,7 @@ def test_who_waits_for_memory_gets_what_is_about_to_come_back(stage: Make) -> No
     holder.post(Left())
     turns(s)
     assert not s.session.state.moves
-    answers = of(do.Granted, other.inbox)
+    answers = of(do.Grown, other.inbox)
     assert [(m.request, m.granted) for m in answers] == [(1, count * PAGE)]
 
 

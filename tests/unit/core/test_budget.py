@@ -78,7 +78,7 @@ def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
         offset += pages * PAGE
     other.open_arena(20, granted=2)
     s.turn()
-    (answer,) = of(do.Granted, other.inbox)
+    (answer,) = of(do.Grown, other.inbox)
     assert answer.granted == 0
     assert "moves nothing to disk" in answer.text
     told = answer.snapshot

@@ -210,7 +210,7 @@ def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
     driver.post(ev.Grow(4, 5 * PAGE))
     s.turn()
     measured(s, 11)
-    answer = of(do.Granted, driver.inbox)[-1]
+    answer = of(do.Grown, driver.inbox)[-1]
     assert answer.granted == 0
     assert "The machine has too little memory left" in answer.text
 

@@ -44,8 +44,8 @@ def begin(pair: Pair, workers: int = 1, spills: bool = False) -> tuple[Stage, Pe
     return s, driver, worker, function, driver.put(value)
 
 
-def granted(peer: Peer) -> do.Granted:
-    (answer,) = of(do.Granted, peer.heard)
+def granted(peer: Peer) -> do.Grown:
+    (answer,) = of(do.Grown, peer.heard)
     return answer
 
 
@@ -88,7 +88,7 @@ def test_room_that_comes_back_with_a_lease_is_waited_for(pair: Pair, says: str) 
     assert other.value(PAGES) is None  # it asks for memory
     s.all_read()
     assert of(do.TakeBack, worker.heard) == [do.TakeBack(line)]
-    assert not of(do.Granted, other.heard)
+    assert not of(do.Grown, other.heard)
     assert s.session.deadline() == s.now + PATIENCE
     if says == "nothing":
         s.turn(after=PATIENCE)

@@ -174,7 +174,7 @@ class SessionMachine(RuleBasedStateMachine):
                 for offset, length in extents:
                     assert self.spec.returned(segment, offset, length) == [length]
                     self.check_unread(segment, offset, length)
-            case do.Granted(request, granted, text):
+            case do.Grown(request, granted, text):
                 client, grow = self.spec.requests.pop(0)
                 assert (to, request) == (client, grow.request), "out of turn"
                 if granted:

@@ -73,7 +73,7 @@ class SpillMachine(RuleBasedStateMachine):
                     self.clear(segment, range(PAGES))
                 case do.Send(to, do.Answer(request)):
                     self.asked.pop((to, request), None)
-                case do.Send(to, do.Granted(request, _, text)):
+                case do.Send(to, do.Grown(request, _, text)):
                     nbytes = self.growing.pop((to, request))
                     assert not text or nbytes > self.possible(), "refused, and others could move"
         self.check()
@@ -173,7 +173,7 @@ class SpillMachine(RuleBasedStateMachine):
         peer = pick(self.stage.peers.values(), n)
         value = peer.value(size)
         self.turn()
-        if value is None and any(isinstance(message, do.Granted) for message in peer.inbox):
+        if value is None and any(isinstance(message, do.Grown) for message in peer.inbox):
             peer.read_all()
             value = peer.value(size)
         if value is not None:

@@ -142,7 +142,7 @@ def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None
     out = s.turn()
     assert do.Punch(driver.segment, ((0, 6 * PAGE),)) in out
     assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),), cold=True)]
-    assert list(other.inbox) == [do.Granted(1, 6 * PAGE)]
+    assert list(other.inbox) == [do.Grown(1, 6 * PAGE)]
 
 
 def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
@@ -154,7 +154,7 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
     driver.read_all()
     out = s.turn()
     assert not of(do.Punch, out), "it will be written again at once"
-    assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Granted(1, 0)]
+    assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Grown(1, 0)]
     arena = s.session.state.budget.arena_of(driver.number)
     assert arena is not None
     assert arena.granted == 18 * PAGE
@@ -243,7 +243,7 @@ def test_who_needs_room_waits_for_a_descriptor(stage: Make, moments: int) -> Non
     while waited < moments:
         assert copies(out)
         finish(s, out, error="Too many open files", passing=True)
-        if any(isinstance(message, do.Granted) for message in other.inbox):
+        if any(isinstance(message, do.Grown) for message in other.inbox):
             break
         assert s.session.deadline() == pytest.approx(s.now + MOMENT)
         waited += 1
@@ -252,7 +252,7 @@ def test_who_needs_room_waits_for_a_descriptor(stage: Make, moments: int) -> Non
     if waited == moments:
         finish(s, out)
         s.all_read()
-    (answer,) = of(do.Granted, (*other.inbox, *other.heard))
+    (answer,) = of(do.Grown, (*other.inbox, *other.heard))
     assert answer.granted == (6 * PAGE if waited == moments else 0)
     assert waited == moments or "Too many open files" in answer.text
 
@@ -266,7 +266,7 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
     assert answers(driver) == [why]
     other = asks_for(s, 6)
     s.turn()
-    (refusal,) = of(do.Granted, other.inbox)
+    (refusal,) = of(do.Grown, other.inbox)
     assert refusal.granted == 0
     assert why in refusal.text
     assert where(s)[ids[0]] == "memory"
@@ -283,7 +283,7 @@ def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -
     assert s.session.deadline() == PATIENCE
     s.post(0, Tick())
     assert not copies(s.turn(PATIENCE)), "it would hear as little of the next move"
-    assert "a process that doesn't answer" in of(do.Granted, other.inbox)[-1].text
+    assert "a process that doesn't answer" in of(do.Grown, other.inbox)[-1].text
     s.all_read()  # it goes on
     other.post(ev.Grow(2, 8 * PAGE))
     s.turn()
@@ -317,7 +317,7 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
     finish(s, [copy])
     driver.read_all()
     s.turn()
-    assert other.inbox.popleft() == do.Granted(9, 8 * PAGE)
+    assert other.inbox.popleft() == do.Grown(9, 8 * PAGE)
     other.post(ev.Grow(10, 15 * PAGE))
     s.turn()
     (answer,) = other.inbox

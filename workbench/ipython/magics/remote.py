@@ -272,7 +272,7 @@ class RemoteMagics(NotebookMagics):
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
             # A task may print before it is known to be the job's: that output is held back.
-            with router.held(job.origin):
+            with router.hold_output(job.origin):
                 call = Call(args, captured, options)
                 if handle is not None:
                     submitted = engine.call(handle._ref, "run", call)

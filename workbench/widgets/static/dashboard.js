@@ -10,8 +10,8 @@ import { Pins } from "./pins.js";
 import { GONE, changeOf } from "./store.js";
 import { SIGNALS, isDark } from "./colors.js";
 
+/** By name, in their order; all below the occupancy share tabs. A new view is one more here. */
 const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
-const TITLES = { occupancy: "Occupancy", pins: "Pins", costs: "Costs", jobs: "Jobs" };
 /** From this width on pins stand beside costs and jobs. */
 const WIDE = 900;
 /** Attributes by which front ends say which theme they have. */
@@ -23,11 +23,13 @@ const merged = (a, b) => ({
   keys: new Set([...a.keys, ...b.keys]),
 });
 
+const titleOf = (part) => part[0].toUpperCase() + part.slice(1);
+
 /** What no other view of the page is called. */
 function labelled(parts) {
   const key = Symbol.for("workbench.views"); // the page's own: every anywidget module is loaded for itself
   const made = (globalThis[key] = (globalThis[key] ?? 0) + 1);
-  const what = parts.length === 1 ? `Workbench ${TITLES[parts[0]].toLowerCase()}` : "Workbench";
+  const what = parts.length === 1 ? `Workbench ${parts[0]}` : "Workbench";
   return made === 1 ? what : `${what}, view ${made}`;
 }
 
@@ -57,11 +59,11 @@ export class Dashboard {
     this.arrange();
   }
 
-  /** Panes in their places; several of pins, costs, jobs share tabs. */
+  /** Panes in their places; several below the occupancy share tabs. */
   arrange() {
     const top = this.panes.get("occupancy");
     if (top) this.el.append(top.el);
-    this.lower = ["pins", "costs", "jobs"].filter((part) => this.panes.has(part));
+    this.lower = Object.keys(VIEWS).filter((part) => part !== "occupancy" && this.panes.has(part));
     if (!this.lower.length) return;
     this.tabs = new Map();
     const list = h("div", { class: "wb-tabs", role: "tablist", "aria-label": "Views" });
@@ -71,7 +73,7 @@ export class Dashboard {
       el.id = uniqueId("panel");
       const props = { type: "button", role: "tab", class: `wb-tab wb-tab-${part}`, id: uniqueId("tab") };
       const onclick = () => this.choose(part);
-      const tab = h("button", { ...props, "aria-controls": el.id, onclick }, TITLES[part]);
+      const tab = h("button", { ...props, "aria-controls": el.id, onclick }, titleOf(part));
       this.tabs.set(part, tab);
       list.append(tab);
       this.below.append(el);
@@ -252,7 +254,7 @@ export class Dashboard {
     const { world, alive } = this.session.store;
     const [only, ...more] = this.panes.keys();
     const session = world.session || "session";
-    setText(this.name, more.length ? session : TITLES[only]);
+    setText(this.name, more.length ? session : titleOf(only));
     const about = [world.here, counted(world.count, "object")];
     if (!more.length) about.unshift(session);
     setText(this.about, about.filter(Boolean).join(" · "));

@@ -2,7 +2,7 @@
 results go out.
 
 A call runs like one from the server. Its result goes straight to the caller only if the server has
-already heard all that this process has sent (`Connection.said`).
+already heard all that this process has sent (`Connection.ordered_sent`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
-from workbench.client.send_queue import Beside
+from workbench.client.outgoing_translator import Beside
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import Output
@@ -107,7 +107,7 @@ class IncomingCalls:
         self._kept: dict[int, tuple[Claims, Any]] = {}
         self._reported: set[int] = set()
         self._lock = threading.RLock()  # guards results
-        self._known = -1  # the server has handled this much of `Connection.said`
+        self._known = -1  # the server has handled this much of `Connection.ordered_sent`
         self._asked = -1  # the same, once it has answered all our requests
         self._asks: deque[int] = deque()  # the same, for each pending request
         self._answer = base.handlers[do.Answer]
@@ -278,7 +278,7 @@ class IncomingCalls:
             data = b""
             self._connection.put(output)
         shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
-        self._connection.said += 1  # the result must come behind it
+        self._connection.ordered_sent += 1  # the result must come behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
     def answer(self, done: ev.Done, claims: Claims, kept: Any) -> None:
@@ -316,7 +316,7 @@ class IncomingCalls:
 
     def _pack(self, line: IncomingLine, result: tuple[int, bytes, bool]) -> None:
         """Send a result, alone or packed with those that follow soon."""
-        if self._connection.said != self._known:
+        if self._connection.ordered_sent != self._known:
             self._send(line, packets.ResultPacket([result]))
             return
         if line.packed_bytes + len(result[1]) + BESIDE > packets.LARGEST_PACKET:
@@ -349,7 +349,7 @@ class IncomingCalls:
 
     def _send(self, line: IncomingLine, packet: Any) -> None:
         data = packets.encode(packet)
-        if self._connection.said == self._known:
+        if self._connection.ordered_sent == self._known:
             self._send_packed(line)
             try:
                 line.end.send(data)
@@ -359,10 +359,10 @@ class IncomingCalls:
         self._relay(line, data)
 
     def _relay(self, line: IncomingLine, data: bytes) -> None:
-        said = self._connection.said
+        sent = self._connection.ordered_sent
         self._connection.send(ev.Relay(line.number, data))
-        if self._asked != said:
-            self._asked = said
-            self._asks.append(said)
+        if self._asked != sent:
+            self._asked = sent
+            self._asks.append(sent)
             self._connection.post(ev.Ask(SYNC))
         self._connection.push()

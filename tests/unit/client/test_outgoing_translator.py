@@ -126,10 +126,10 @@ def test_what_isnt_about_calls_takes_those_before_it_along(process: Process) -> 
 def test_an_answer_that_is_queued_isnt_told(process: Process) -> None:
     """Its worker keeps the result until it is."""
     first, second = process.call(1), process.call(2)
-    first.heard, second.heard = 6, 7
-    assert process.sending.told(9) == 9
+    first.answer_number, second.answer_number = 6, 7
+    assert process.sending.reported(9) == 9
     process.is_behind(second, process.call(3, answer=None))
-    assert process.sending.told(9) == 6
+    assert process.sending.reported(9) == 6
 
 
 def test_calls_that_could_not_be_sent_go_through_the_server_in_order(process: Process) -> None:

@@ -1,4 +1,4 @@
-"""Send queue: turns finalizer records into Drop, Unview and Cancel messages.
+"""Outgoing translator: queued items become messages; finalizer records Drop, Unview, Cancel.
 
 No socket. Called by whichever thread sends.
 """
@@ -35,7 +35,7 @@ _QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Besid
 """Types that never name results of calls that the server doesn't know, except their ends."""
 
 
-class SendQueue:
+class OutgoingTranslator:
     def __init__(
         self,
         references: ReferenceCounter,
@@ -82,10 +82,10 @@ class SendQueue:
                 message.is_late = True
         return count
 
-    def told(self, heard: int) -> int:
-        """Return how many of the first ``heard`` answered runs are sent; see `Connection.told`."""
-        runs = [m for m in self._rest() if type(m) is CallRun and m.heard]
-        return min([heard, *(run.heard - 1 for run in runs)])
+    def reported(self, answered: int) -> int:
+        """Return how many of the first ``answered`` runs are sent: `Connection.runs_reported`."""
+        runs = [m for m in self._rest() if type(m) is CallRun and m.answer_number]
+        return min([answered, *(run.answer_number - 1 for run in runs)])
 
     def translate(self, queued: list[Any]) -> list[Any]:
         """Turn watches of dead handles, views and readers into Drop, Unview and Cancel."""
@@ -121,14 +121,14 @@ class SendQueue:
                 else:
                     drops.extend([message.id] * message.grants)
             elif type(message) is CallRun:
-                self._say(message, silent, runs)
+                self._report(message, silent, runs)
             elif type(message) is CallBatch:
                 runs.say(message.tell(self._lines))
             elif type(message) is Beside:
                 message.send()
             elif type(message) is ev.LineClosed:
                 runs.end()
-                if (rest := self._lines.closes(message.line)) is not None:
+                if (rest := self._lines.last_unheard(message.line)) is not None:
                     messages.append(rest)
                 messages.append(message)
             elif type(message) is Watch:
@@ -150,19 +150,17 @@ class SendQueue:
         on_finalized()  # together, after the rest: drops can wait
         return messages
 
-    def _say(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
+    def _report(self, run: CallRun, silent: set[int], settled: _Settled) -> None:
         """Add the messages that tell the server of a run of calls, in their order."""
         run.is_reported = True  # before the answers are read
-        said = [task for task in run.calls if task not in silent]
+        reported = [task for task in run.calls if task not in silent]
         nbytes = sum([_taken(run.answers[task]) for task in run.calls.keys() & silent])
-        if nbytes or run.unheard:
-            unheard = self._lines.unheard(run, nbytes)
-            if unheard is not None:
-                settled.messages.append(unheard)
-        if said:
-            self._lines.unreported_tasks.difference_update(said)
-            self._references.said(said)
-        for task in said:
+        if (nbytes or run.unheard) and (unheard := self._lines.unheard(run, nbytes)) is not None:
+            settled.messages.append(unheard)
+        if reported:
+            self._lines.unreported_tasks.difference_update(reported)
+            self._references.on_reported(reported)
+        for task in reported:
             answer = None if run.is_withdrawn else run.answers.get(task)
             if answer is None or task in run.shown:
                 settled.say(run.submit(task))
@@ -211,13 +209,13 @@ class _Settled:
         self.messages = messages
         self._tasks: list[int] = []
         self._values: list[ev.Value] = []
-        self._of = 0, 0
+        self._source = 0, 0  # line and cell
 
     def add(self, run: CallRun, task: int, value: ev.Value) -> None:
-        of = run.line.number, run.form.origin
-        if of != self._of:
+        source = run.line.number, run.form.origin
+        if source != self._source:
             self.end()
-            self._of = of
+            self._source = source
         self._tasks.append(task)
         self._values.append(value)
 
@@ -228,10 +226,9 @@ class _Settled:
     def end(self) -> None:
         """Append the collected calls. Called before any other message is appended."""
         if self._tasks:
-            line, origin = self._of
-            self.messages.append(
-                ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
-            )
+            line, origin = self._source
+            calls = ev.SettledCalls(line, tuple(self._tasks), tuple(self._values), origin)
+            self.messages.append(calls)
             self._tasks, self._values = [], []
 
 
