@@ -162,6 +162,14 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     assert session.over(cell).endswith("changed on the worker: `%get a b c` brings them")
     assert session.ok("%get a b c").text() == f"cell {cell.number}: a, b, c\n"
     assert session.value("(a, b, c)") == "([1, 2], {'k': 2}, [1, 2])"
+    # All that a cell did, as if it had been waited for; `b` has another value by now.
+    cell = session.ok("%%remote\na.append(3); b = 1\nx = [a]; import math as m; import os\n"
+                      "os.environ['SET'] = '1'; del c")  # fmt: skip
+    assert "os.environ was set on the worker: `%get --jobs` brings it" in session.over(cell)
+    session.ok("b = 2")
+    assert session.ok("%get --jobs").text().endswith(f"cell {cell.number}: x, a, m, os\n")
+    seen = "(x[0] is a, a, b, m.pi > 3, os.environ.pop('SET'), 'c' in dir())"
+    assert session.value(seen) == "(True, [1, 2, 3], 2, True, '1', False)"
     # A cell that isn't over is waited for.
     session.ok("x = [1]")
     session.ok(f"%%remote\nx.append(2)\n{gate.wait}")
@@ -436,4 +444,4 @@ def test_what_cannot_be_as_in_the_notebook_is_said(session: Kernel, gate: Gate) 
     )
     assert "the handler of SIGUSR1 was set on the worker only" in cell.notes
     cell = session.ok("%%remote\nimport numpy\nold = numpy.seterr(all='ignore')")
-    assert "np.seterr was set on the worker only" in session.over(cell)
+    assert "np.seterr was set on the worker: " in session.over(cell)

@@ -113,14 +113,15 @@ def bring_all(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], list
         return {}, [] if job.is_again else [*filter(None, [add_settings(job)])]
     before = dict(variables)
     here = originals.changed_here()
+    both = [each for each in here.names if each in mutations.names] or mutations.names
     try:
         made, failed = bring(job, variables, job.outputs, here)
     except ConflictError:
-        both = [each for each in here.names if each in mutations.names] or mutations.names
         return {}, [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
-    for name in (*mutations.bound, *mutations.gone):
-        if before.get(name, originals) is not originals.values.get(name, originals):
-            variables[name] = before[name]
+    own, none = originals.values, object()
+    named = (*mutations.bound, *mutations.gone)
+    since = {n for n in named if before.get(n, none) is not own.get(n, none)}
+    variables |= {name: before[name] for name in since & before.keys()}
     changed = [name for name in mutations.names if name not in job.outputs]
     said = [", ".join(dict.fromkeys([*changed, *mutations.bound]))] if not failed else [failed]
     return made, [*filter(None, [*said, add_settings(job)])]

@@ -7,25 +7,14 @@ of those that contain it. Decides nothing about variables, and prints nothing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pickle import PickleBuffer
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
-import xxhash
 
-from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.comparison import (
-    ONE_THREAD,
-    PIECE,
-    Verdict,
-    as_bytes,
-    compare_bytes,
-    is_sealed,
-)
+from workbench.serialization.arrays import Array, Reducers
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
@@ -43,21 +32,21 @@ from workbench.serialization.object_state import (
     object_state_of,
     travels_by_value,
 )
-from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.packing import NumberingPickler, PackedValues
+from workbench.serialization.state_digest import (
+    ATOM,
+    OBJECT,
+    REFERENCE,
+    StateDigest,
+    TimeIsUpError,
+    WorkBudget,
+)
 
 BUDGET = 0.25
 """Seconds of work allowed for comparing all objects, and also for taking their digests before."""
 
-OBJECT, ATOM, REFERENCE, PICKLED = 10e-6, 0.05e-6, 1.5e-6, 1e-9
-"""Seconds of work on an idle machine for an object, a number or text in it, another object in it,
-and a byte of its pickle. Counted, not measured: a busy one takes several times as long."""
-
 SLOW = 0.1
 """Seconds of pickling from which a stored object isn't compared."""
-
-PATIENCE = 4
-"""Processor time that the work may take, as a multiple: the user's code may be slow."""
 
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. If a variable has more, only the objects that it refers to directly
@@ -79,24 +68,6 @@ class _Seen(NamedTuple):
     maker: Any
     parts: frozenset[int]
     is_flat: bool = False
-
-
-class _TimeIsUpError(Exception):
-    """The budget for examining objects is used up."""
-
-
-class _Budget:
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._until = time.thread_time() + PATIENCE * seconds
-
-    def spend(self, seconds: float) -> None:
-        self._left -= seconds
-
-    @property
-    def left(self) -> float:
-        """Seconds of work; negative if it is used up."""
-        return min(self._left, self._until - time.thread_time())
 
 
 class Difference(NamedTuple):
@@ -137,8 +108,8 @@ class MutationTracker:
     reducers : mapping
         Those with which the values were packed.
     seconds : float
-        Budget for taking the digests, in seconds of work (see `OBJECT`), so that a busy machine
-        changes nothing.
+        Budget for taking the digests, in seconds of work (see `state_digest`), so that a busy
+        machine changes nothing.
     foreign : collection of int
         Numbers of objects that the other side lacks: they are bound anew.
     slow : collection of int
@@ -168,7 +139,7 @@ class MutationTracker:
         self._objects: dict[int, Any] = {}  # the tracked ones, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
-        budget = _Budget(seconds)
+        budget = WorkBudget(seconds)
         self._unknown: set[int] = set()
         self._coarse: set[int] = set()
         self._before = self._find(budget)
@@ -180,7 +151,7 @@ class MutationTracker:
 
     # -- which they are, and what they are --------------------------------------------------------
 
-    def _find(self, budget: _Budget) -> dict[int, _Seen]:
+    def _find(self, budget: WorkBudget) -> dict[int, _Seen]:
         """Find the objects that the variables reach through other numbered objects."""
         known = self._known
         for number, obj in self._memo.items():
@@ -227,7 +198,7 @@ class MutationTracker:
         self._methods = {id(obj): (number, obj.__self__) for number, obj in methods.items()}
         return found
 
-    def _see(self, obj: Any, budget: _Budget, before: _Seen | None = None) -> _Seen:
+    def _see(self, obj: Any, budget: WorkBudget, before: _Seen | None = None) -> _Seen:
         """Return an object's state; ``before`` itself if the leaves are the same."""
         state = object_state_of(obj, self._reducers)
         named = leaves(state)
@@ -241,13 +212,13 @@ class MutationTracker:
         return _Seen(state.kind, named, b"", state.maker, parts, is_flat)
 
     def _take_digests(
-        self, seen: dict[int, _Seen], budget: _Budget, is_fresh: bool = False
+        self, seen: dict[int, _Seen], budget: WorkBudget, is_fresh: bool = False
     ) -> tuple[set[int], dict[int, Exception]]:
         """Add digests where they are needed. Return the objects for which there was no time, and
         those with a part that can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
-        digest = _StateDigest(budget, self._opened, is_fresh)
+        digest = StateDigest(budget, self._opened, is_fresh)
         pickler: NumberingPickler | None = None
         for number, each in seen.items():
             if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
@@ -267,13 +238,13 @@ class MutationTracker:
                 taken = digest.digest_of(pickler, (state.parts, is_whole or state.maker))
                 parts = each.parts | pickler.met
                 seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
-            except _TimeIsUpError:
+            except TimeIsUpError:
                 unknown.add(number)
             except Exception as error:  # a part was added that can't be pickled
                 broken[number] = error
         return unknown, broken
 
-    def _never_the_same(self, budget: _Budget) -> set[int]:
+    def _never_the_same(self, budget: WorkBudget) -> set[int]:
         """Return the objects whose state differs each time it is taken."""
         by_user = {*filter(is_by_user, {*map(type, self._objects.values())})}
         asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
@@ -292,7 +263,7 @@ class MutationTracker:
     def difference(self, seconds: float = BUDGET) -> Difference:
         """Return what changed; comparing may take this many seconds of work."""
         compared = [n for n in self._before if n not in self._unsteady]
-        now, changed, unknown = self._compare(compared, _Budget(seconds))
+        now, changed, unknown = self._compare(compared, WorkBudget(seconds))
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         anew |= changed & self._foreign
@@ -326,7 +297,7 @@ class MutationTracker:
         )
 
     def _compare(
-        self, numbers: Iterable[int], budget: _Budget
+        self, numbers: Iterable[int], budget: WorkBudget
     ) -> tuple[dict[int, _Seen], set[int], set[int]]:
         """Return the present state of each, those that changed, and those that weren't compared."""
         now: dict[int, _Seen] = {}
@@ -387,59 +358,6 @@ class MutationTracker:
                 queue = {part for side in edges for n in queue for part in side.get(n, ())} - seen
             names += [name] * bool(queue)
         return tuple(names)
-
-
-class _StateDigest:
-    """File for a pickler that keeps only a digest of what is written."""
-
-    def __init__(self, budget: _Budget, opened: bool, is_fresh: bool) -> None:
-        self._budget = budget
-        self._opened = opened
-        self._is_fresh = is_fresh  # nobody has used the objects yet
-        self._hash = xxhash.xxh3_128()
-
-    def check(self) -> None:
-        if self._budget.left < 0:
-            raise _TimeIsUpError
-
-    def digest_of(self, pickler: Pickler, value: Any) -> bytes:
-        """Return the digest of a value. Clears the pickler's memo first."""
-        self._hash.reset()
-        pickler.clear_memo()
-        pickler.dump(value)
-        return self._hash.digest()
-
-    def write(self, data: Any, /) -> None:
-        self._hash.update(data)
-        self._budget.spend(PICKLED * len(data))
-        self.check()
-
-    def _is_still(self, array: Array) -> bool | None:
-        """True if the array has the bytes that were sent. Exact, and needs no digest of them.
-
-        None if it is unknown what was sent.
-        """
-        parts = written_parts(array) if self._opened else None
-        if is_sealed(array) or (parts is not None and self._is_fresh):
-            return True
-        if parts is None:
-            return None
-        verdict = compare_bytes(parts, self._budget.left)
-        self._budget.spend(sum(now.nbytes for now, _ in parts) / ONE_THREAD)
-        if verdict is Verdict.UNKNOWN:
-            raise _TimeIsUpError
-        return verdict is Verdict.SAME
-
-    def add_buffer(self, buffer: PickleBuffer) -> None:
-        array = out_of_band(buffer)
-        is_still = self._is_still(array)
-        if is_still is None:
-            flat = as_bytes(array) if array.nbytes else array
-            for start in range(0, flat.nbytes, PIECE):
-                self.write(flat[start : start + PIECE])
-        else:
-            where = array.__array_interface__
-            self.write(str(where if is_still else None).encode())
 
 
 def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
