@@ -28,6 +28,9 @@ _ELSEWHERE = tuple(
 )
 """Directories that hold no code of the person's."""
 
+_INSTALLED = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
+"""In paths of what is installed elsewhere: for a user, or in an environment below this one."""
+
 _BETWEEN = re.compile(
     rf"{re.escape(OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
 )
@@ -113,7 +116,9 @@ class _File(NamedTuple):
 def _file(name: str) -> _File:
     is_cell = "ipykernel_" in name or name.startswith("<ipython-input-")
     is_frozen = name.startswith("<frozen ")  # Python's own, without a file
-    is_library = not is_cell and (is_frozen or os.path.realpath(name).startswith(_ELSEWHERE))
+    path = os.path.realpath(name)
+    is_installed = path.startswith(_ELSEWHERE) or any(each in path for each in _INSTALLED)
+    is_library = not is_cell and (is_frozen or is_installed)
     return _File(os.path.basename(name), _BETWEEN.match(name) is not None, is_cell, is_library)
 
 

@@ -17,6 +17,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from workbench.call_site import is_own
 from workbench.host.cells import say_what_failed
 from workbench.ipython.sent_settings import SentSettings
 from workbench.surroundings.interpreter import DIRECTORY, ENVIRON, PATH
@@ -209,3 +210,10 @@ def test_a_directory_that_is_not_there_is_said_once_a_cell(
     assert len(said) == 2
     assert f"The notebook is in {gone}, and this worker, on " in said[0]
     assert f"the cell runs in {tmp_path}" in said[0]
+
+
+def test_what_is_installed_is_no_module_of_ones_own() -> None:
+    """Wherever that is: for a user, by a distribution, in an environment below this one."""
+    assert is_own("/home/ada/work/theirs.py")
+    assert not is_own("/home/ada/.local/lib/python3.12/site-packages/theirs.py")
+    assert not is_own("/srv/python3/dist-packages/theirs/part.py")
