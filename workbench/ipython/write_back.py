@@ -102,29 +102,29 @@ def bring(
     return {name: bound[name] for name in outputs if name in bound}, ""
 
 
-def bring_all(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def bring_all(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
     """Change the notebook as a background cell that is done would have, if somebody had waited.
 
-    What the notebook has assigned since stays. Returns the values of the job's outputs, unbound,
-    and sentences on the rest.
+    What the notebook has assigned since stays. Returns the values of the job's outputs, unbound;
+    the names of other variables that changed; and sentences on what didn't work.
     """
     originals, mutations = job.originals, next(iter(job.mutations), None)
     if originals is None or mutations is None:
-        return {}, [] if job.is_again else [*filter(None, [add_settings(job)])]
+        return {}, [], [] if job.is_again else [*filter(None, [add_settings(job)])]
     before = dict(variables)
     here = originals.changed_here()
     both = [each for each in here.names if each in mutations.names] or mutations.names
     try:
         made, failed = bring(job, variables, job.outputs, here)
     except ConflictError:
-        return {}, [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
-    own, none = originals.values, object()
-    named = (*mutations.bound, *mutations.gone)
-    since = {n for n in named if before.get(n, none) is not own.get(n, none)}
-    variables |= {name: before[name] for name in since & before.keys()}
-    changed = [name for name in mutations.names if name not in job.outputs]
-    said = [", ".join(dict.fromkeys([*changed, *mutations.bound]))] if not failed else [failed]
-    return made, [*filter(None, [*said, add_settings(job)])]
+        return {}, [], [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
+    own, named = originals.values, (*mutations.bound, *mutations.gone)
+    kept = [n for n in named if n in before and before[n] is not own.get(n, before[n])]
+    kept += [n for n in here.names if n in named and n not in own]  # globals of functions
+    variables |= {name: before[name] for name in kept if name in before}
+    changed = [] if failed else [n for n in _brought(mutations) if n not in job.outputs]
+    names = [name for name in dict.fromkeys(changed) if name not in kept]
+    return made, names, [*filter(None, [failed, add_settings(job)])]
 
 
 def add_settings(job: Job) -> str:

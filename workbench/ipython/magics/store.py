@@ -239,7 +239,7 @@ class StoringMagics(NotebookMagics):
             if not job.is_over:
                 print(printable(f"{job.name} is {job.state}."))
                 continue
-            own, said = write_back.bring_all(job, variables)
+            own, changed, said = write_back.bring_all(job, variables)
             bound = []
             for name, ref in job.outputs.items():
                 if name in (*job.unset, *job.lost) or not is_made(variables.get(name, ref), ref):
@@ -251,8 +251,8 @@ class StoringMagics(NotebookMagics):
                 else:
                     self._bind(name, ref, engine.get([ref], None, copy)[0], copy)
                 bound.append(name)
-            if brought := ", ".join(filter(None, [", ".join(bound), *said])):
-                print(printable(f"{job.name}: {brought}"))
+            for each in filter(None, [", ".join([*bound, *changed]), *said]):
+                print(printable(f"{job.name}: {each}"))
 
     # -- %inspect and %cost -------------------------------------------------------------------
 
