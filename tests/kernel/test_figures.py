@@ -36,15 +36,13 @@ def test_a_cell_draws_on_a_figure_of_the_notebook(session: Kernel) -> None:
     """And says nothing of hooks that pyplot adds at its first figure."""
     session.ok(MADE)
     cells = [
-        session.ok(
-            "%%remote -w\nline, = ax.plot([3, 1])\nax.set_title('drawn'); fig.suptitle('all')"
-        ),
+        session.ok("%%remote -w\nline, = ax.plot([3, 1]); ax.set_title('on'); fig.suptitle('all')"),
         session.ok("%%remote -w\nline.set_color('red')\nbar = fig.colorbar(ax.imshow([[1, 2]]))"),
     ]
     assert [cell.remarks for cell in cells] == ["", ""]
     assert not re.search("worker|compared|new ones", "".join(cell.notes for cell in cells))
     drawn = "(ax.get_title(), ax.lines[1].get_color(), len(fig.axes), fig.get_suptitle())"
-    assert session.value(drawn) == "('drawn', 'red', 2, 'all')"
+    assert session.value(drawn) == "('on', 'red', 2, 'all')"
     same = "ax is fig.axes[0] is line.axes, line is ax.lines[1], bar.ax is fig.axes[1]"
     assert session.value(f"({same})") == "(True, True, True)"
     session.ok("fig.canvas.draw()")

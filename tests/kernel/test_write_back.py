@@ -167,9 +167,16 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
                       "os.environ['SET'] = '1'; del c")  # fmt: skip
     assert "os.environ was set on the worker: `%get --jobs` brings it" in session.over(cell)
     session.ok("b = 2")
-    assert session.ok("%get --jobs").text().endswith(f"cell {cell.number}: x, a, m, os\n")
+    assert session.ok("%get --jobs").text().endswith(": x, a, m, os, c, os.environ\n")
     seen = "(x[0] is a, a, b, m.pi > 3, os.environ.pop('SET'), 'c' in dir())"
     assert session.value(seen) == "(True, [1, 2, 3], 2, True, '1', False)"
+    # In the order of the cells; what was assigned here since stays, and runs' settings there.
+    for cell in ("y = [1]", "y.append(2)", "z = [1]", "z.append(2)\nfor i in 'a': pass", "z = 9"):
+        session.over(session.ok(f"%%remote\n{cell}"))
+    session.over(session.ok("%%remote -n 2\nimport numpy; numpy.seterr(all='raise')"))
+    session.ok("i = 'mine'")
+    session.ok("%get --jobs")
+    assert session.value("(y, z, i, np.geterr()['under'])") == "([1, 2], 9, 'mine', 'ignore')"
     # A cell that isn't over is waited for.
     session.ok("x = [1]")
     session.ok(f"%%remote\nx.append(2)\n{gate.wait}")

@@ -47,10 +47,7 @@ def worker_shell() -> WorkerShell:
     shell.set_hook("show_in_pager", _print_page, 0)
     native: Any = builtins
     native.get_ipython = shell.get_ipython  # functions of a cell look for it, wherever they run
-    display_formatter: Any = shell.display_formatter
-    formatters = display_formatter.formatters
-    formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", figure_text)
-    formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_png)
+    shell.draw_figures()
     WorkerShell.first_tables = [copy.copy(table) for table in shell.tables()]
     WorkerShell.made = shell
     return shell
@@ -149,10 +146,17 @@ class WorkerShell(InteractiveShell):
     def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:
         """Begin a cell: magics find its names, and tqdm finds a notebook if there is one."""
         self.user_ns = namespace
+        self.draw_figures()
         comms.install()
         if in_notebook:
             self.config["IPKernelApp"] = Config()
             sys.modules.setdefault(KERNELS_SHELL, _Sign())
+
+    def draw_figures(self) -> None:
+        """Have figures drawn by us, unless a formatter of their type was set: that comes first."""
+        formatters: Any = self.display_formatter
+        for kind, draw in (("text/plain", figure_text), ("image/png", figure_png)):
+            formatters.formatters[kind].for_type_by_name("matplotlib.figure", "Figure", draw)
 
     def leave(self) -> None:
         """End a cell: forget its names and settings."""

@@ -136,7 +136,7 @@ class Freshness:
 
     def _compare(self, binding: Binding, value: Any) -> tuple[Comparison, str]:
         found = _compare(self._engine, binding, value, self._spent)
-        self._spent += found[0].seconds
+        self._spent += found[0].spent
         return found
 
     def _is_gone(self, ref: ObjectRef) -> bool:

@@ -66,6 +66,8 @@ class Job(Rich):
         self.mutations: list[Mutations] = []  # what its tasks changed in those
         self.threads: frozenset[str] = frozenset()  # its functions that go on in threads
         self.settings: list[Made] = []  # what its tasks set
+        self.then: dict[str, Any] = {}  # see `note_before`
+        self.is_told = False  # True: `%get --jobs` has said that the notebook changed the same
         self.is_again = False  # True: this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of changed variables
         self.lost: dict[str, str] = {}  # at its end: unusable outputs, with the reason
@@ -279,6 +281,12 @@ class Job(Rich):
             (*(f"{name}: {why}" for name, why in self.lost.items()), *self.notes), bool(self.lost),
             calls=calls,
         )  # fmt: skip
+
+    def note_before(
+        self, binds: Collection[str], outputs: Collection[str], variables: dict[str, Any]
+    ) -> None:
+        """Remember what names that it binds, and aren't outputs, meant when it was submitted."""
+        self.then = {n: variables[n] for n in binds if n in variables and n not in outputs}
 
     def note(self, text: str) -> None:
         """Add a remark to its line, once. Any thread; too late after its end."""

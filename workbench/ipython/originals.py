@@ -105,6 +105,8 @@ class Originals:
 
     def watch(self) -> None:
         """Remember the objects' state, to find out later whether the notebook changed them."""
+        if not self.tracked.names:
+            return
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.ask(OwnReducers())
         slow = self.tracked.numbers(self.tracked.slow)

@@ -229,12 +229,16 @@ class Router:
             print(*lines, sep="\n", file=sys.stderr)
 
     def note(self, origin: int, text: str, stream: str = "") -> None:
-        """Show lines under a cell, in grey, or as if printed to a ``stream``; any thread."""
+        """Show lines under a cell, in grey, or as if printed to a ``stream``; any thread.
+
+        To stderr if that is captured: ``%%capture`` takes no displays of ours.
+        """
         text = printable(text)
         if self._kernel is None:
             print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
-        elif stream:
-            self._publish(self.cell(origin), "stream", {"name": stream, "text": f"{text}\n"})
+        elif stream or (self.cell(origin).is_running and _stands_in("stderr")):
+            content = {"name": stream or "stderr", "text": f"{text}\n"}
+            self._publish(self.cell(origin), "stream", content)
         else:
             shown = {"text/plain": text, "text/html": remark(text)}
             self.display(origin, self.display_id("remark"), shown, is_new=True)

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import MagicError
+from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job
+from workbench.ref import ObjectRef
 from workbench.report import write_back as texts
 from workbench.report.write_back import filled_in
 from workbench.serialization.merging import ConflictError
@@ -47,6 +49,9 @@ def at_end(job: Job, waited: bool) -> list[str]:
         notes.append(filled_in(texts.SET_THERE, kept))
     if not waited and brings and (later := _names(each.names for each in job.settings)):
         notes.append(filled_in(texts.SET_WAITING, later))
+    gone = _names(each.gone for each in job.mutations)
+    if gone and not waited:
+        notes.append(filled_in(texts.DELETED, gone))
     if job.threads and not job.actor:
         notes.append(filled_in(texts.GOES_ON, sorted(job.threads)))
     others = (texts.NOT_COMPARED, unknown), (texts.COARSE, coarse), (texts.UNSTEADY, unsteady)
@@ -64,7 +69,7 @@ def forget_finished(jobs: Iterable[Job]) -> None:
     The main thread: this may drop the last reference to a user's object, and so run user code.
     """
     for job in jobs:
-        if job.over.is_set() and not any(each.packed for each in job.mutations):
+        if job.over.is_set() and not any(each.packed or each.gone for each in job.mutations):
             job.originals = None
             job.mutations.clear()
 
@@ -81,57 +86,101 @@ def bring(
     that have changed ``here``, too, are merged; a `ConflictError` leaves all as it was.
     """
     originals, mutations = job.originals, next(iter(job.mutations), None)
+    bound: dict[str, Any] = {}
+    failed = ""
+    if originals is not None and mutations is not None and not mutations.lost:
+        try:
+            if mutations.packed is not None:
+                bound = originals.update(mutations, variables, here)
+        except ConflictError:
+            raise
+        except Exception as error:  # from the user's code
+            why = f"{type(error).__name__}: {error}"
+            failed = filled_in(texts.NOT_UPDATED, mutations.names, why=why)
+        else:
+            variables |= {name: bound[name] for name in mutations.bound if name in bound}
+            for name in mutations.gone:
+                variables.pop(name, None)
+    # Last: whoever presses Ctrl-C before can bring it later.
     job.originals = None
     job.mutations.clear()
-    if originals is None or mutations is None or mutations.lost:
-        return {}, ""
-    bound: dict[str, Any] = {}
-    try:
-        if mutations.packed is not None:
-            bound = originals.update(mutations, variables, here)
-    except ConflictError:
-        job.originals = originals
-        job.mutations.append(mutations)
-        raise
-    except Exception as error:  # from the user's code
-        why = f"{type(error).__name__}: {error}"
-        return {}, filled_in(texts.NOT_UPDATED, mutations.names, why=why)
-    variables |= {name: bound[name] for name in mutations.bound if name in bound}
-    for name in mutations.gone:
-        variables.pop(name, None)
-    return {name: bound[name] for name in outputs if name in bound}, ""
+    return {name: bound[name] for name in outputs if name in bound}, failed
 
 
-def bring_all(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
+def bring_all(
+    job: Job,
+    variables: dict[str, Any],
+    bindings: Bindings,
+    fetched: Mapping[str, tuple[Any, Any]],
+) -> tuple[dict[str, Any], list[str], list[str]]:
     """Change the notebook as a background cell that is done would have, if somebody had waited.
 
-    What the notebook has assigned since stays. Returns the values of the job's outputs, unbound;
-    the names of other variables that changed; and sentences on what didn't work.
+    What the notebook has assigned since stays, but for what was ``fetched`` of earlier cells: refs
+    and values, by name. Returns the values of the job's outputs, unbound;
+    the names of what else changed; and sentences on what didn't work.
     """
+    job.wait()
     originals, mutations = job.originals, next(iter(job.mutations), None)
     if originals is None or mutations is None:
-        return {}, [], [] if job.is_again else [*filter(None, [add_settings(job)])]
-    before = dict(variables)
-    here = originals.changed_here()
-    both = [each for each in here.names if each in mutations.names] or mutations.names
+        return {}, *_bring_settings(job)
+    before, here = dict(variables), originals.changed_here()
+    named = dict.fromkeys((*mutations.names, *mutations.bound, *mutations.gone))
+    now = variables | {n: ref for n, (ref, got) in fetched.items() if variables.get(n) is got}
+    stays = [n for n in named if not _is_as_then(n, job, mutations, here, now, bindings)]
+    brought = [n for n in named if n not in stays and n not in job.outputs and not mutations.lost]
+    both = [n for n in here.names if n in mutations.names] or mutations.names
     try:
         made, failed = bring(job, variables, job.outputs, here)
     except ConflictError:
-        return {}, [], [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
-    own, named = originals.values, (*mutations.bound, *mutations.gone)
-    kept = [n for n in named if n in before and before[n] is not own.get(n, before[n])]
-    kept += [n for n in here.names if n in named and n not in own]  # globals of functions
-    variables |= {name: before[name] for name in kept if name in before}
-    changed = [] if failed else [n for n in _brought(mutations) if n not in job.outputs]
-    names = [name for name in dict.fromkeys(changed) if name not in kept]
-    return made, names, [*filter(None, [failed, add_settings(job)])]
+        said = [] if job.is_told else [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
+        job.is_told = True
+        names, more = _bring_settings(job)
+        return {}, names, [*said, *more]
+    for name in stays:
+        variables.pop(name, None)
+        variables |= {name: before[name]} if name in before else {}
+    names, more = _bring_settings(job)
+    return made, [*([] if failed else brought), *names], [*filter(None, [failed]), *more]
+
+
+def _is_as_then(
+    name: str,
+    job: Job,
+    mutations: Mutations,
+    here: Difference,
+    variables: Mapping[str, Any],
+    bindings: Bindings,
+) -> bool:
+    """True if the variable still means what it meant when the cell was submitted."""
+    originals, nothing = job.originals, object()
+    if originals is None:
+        return False
+    now = variables.get(name, nothing)
+    if name in originals.values:
+        return now is originals.values[name]
+    if isinstance(ref := originals.names.get(name), ObjectRef):  # or what `%get` has made of it
+        known = bindings.find(name, now)
+        return now == ref if isinstance(now, ObjectRef) else bool(known and known[1].ref == ref)
+    if name in mutations.names:  # a global of a function
+        return name not in here.names
+    return now is job.then.get(name, nothing)
+
+
+def _bring_settings(job: Job) -> tuple[list[str], list[str]]:
+    """Set what the cell has set, unless the notebook has, too. Return what a person calls it, and
+    sentences on the rest."""
+    made = [] if job.size > 1 or job.actor or job.is_again else job.settings[:]
+    missing = {word for each in made for word in add(opened(each.packed), only_unchanged=True)}
+    job.settings.clear()
+    names = _names(each.names for each in made)
+    said = [filled_in(texts.SET_THERE, sorted(missing))] if missing else []
+    return [name for name in names if name not in missing], said
 
 
 def add_settings(job: Job) -> str:
     """Change this process's settings as the cell changed its own. Return a note on what isn't
     loaded here."""
     missing = [word for made in job.settings for word in add(opened(made.packed))]
-    job.settings.clear()
     return filled_in(texts.SET_THERE, missing) if missing else ""
 
 

@@ -54,6 +54,8 @@ SET_THERE = "{what} {was} set on the worker only"
 
 SET_WAITING = "{what} {was} set on the worker: `%get --jobs` brings {it}"
 
+DELETED = "{what} {was} deleted on the worker: `%get --jobs` deletes {it} here"
+
 GOES_ON = "{what} goes on in a thread of the worker: what it changes from now on stays there"
 
 NOT_SENT = "{what} of the notebook {was}n't sent: {why}"

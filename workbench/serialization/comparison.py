@@ -45,6 +45,9 @@ ONE_THREAD = 8e9
 
 MOST_THREADS = 4
 
+PATIENCE = 10
+"""Time that a comparison may take by the clock, in budgets: the machine may be busy."""
+
 BUILDING = 50e6
 """Approximate bytes of pickle a second when a value is built and pickled again."""
 
@@ -67,6 +70,7 @@ class Comparison(NamedTuple):
     verdict: Verdict
     seconds: float
     pickling: float = 0.0  # the part of `seconds` that was spent pickling
+    spent: float = 0.0  # seconds of work that were really done
 
 
 def compare(
@@ -98,10 +102,10 @@ def compare(
         pickling = clock.worked
         _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
     except _TooLongError as error:
-        return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
+        return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling, clock.worked)
     except Exception:  # `_DifferentError`; or it can't be pickled: its sender will see why
-        return Comparison(Verdict.CHANGED, clock.worked)
-    return Comparison(Verdict.SAME, clock.worked, pickling)
+        return Comparison(Verdict.CHANGED, clock.worked, 0.0, clock.worked)
+    return Comparison(Verdict.SAME, clock.worked, pickling, clock.worked)
 
 
 def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdict:
@@ -269,10 +273,19 @@ class _Clock:
     def __init__(self, seconds: float) -> None:
         self.seconds, self.elsewhere = seconds, 0.0
         self._began = time.thread_time()
+        self._until = time.perf_counter() + PATIENCE * seconds  # it may wait: for a file, a lock
 
     @property
     def worked(self) -> float:
         return time.thread_time() - self._began + self.elsewhere
+
+    @property
+    def is_late(self) -> bool:
+        return time.perf_counter() > self._until
+
+    @property
+    def is_up(self) -> bool:
+        return self.worked > self.seconds or self.is_late
 
 
 # -- the pickle -----------------------------------------------------------------------------------
@@ -321,7 +334,7 @@ class _ComparedFile:
         if len(before) < len(new) or not _is_same(new, before):
             raise _DifferentError
         self.at = end
-        if end < len(self._before) and self._clock.worked > self._clock.seconds:
+        if end < len(self._before) and self._clock.is_up:
             share = (self.at or 1) / max(len(self._before), 1)
             whole = self._clock.worked / share + self._outband / ONE_THREAD
             raise _TooLongError(whole, self._clock.worked / share)
@@ -390,11 +403,13 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     count = max(bisect_right(ends, (clock.seconds - clock.worked) * speed), 1)
     left = iter(order[:count])  # shared by the threads: each piece is compared once
     differ: list[bool] = []  # exceptions would form a cycle
+    done: list[int] = []  # bytes; `append` is atomic
 
     def run() -> None:
         for number in left:
-            if differ:
+            if differ or (number != order[0] and clock.is_late):
                 return
+            done.append(pieces[number][0].nbytes)
             if not _is_same(*pieces[number]):
                 differ.append(True)
 
@@ -408,11 +423,11 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
             except BaseException:  # Ctrl-C
                 differ.append(False)
                 raise
-        clock.elsewhere += ends[count - 1] / speed
+        clock.elsewhere += sum(done) / speed
     if differ:
         raise _DifferentError
-    if count < len(order):
-        raise _TooLongError(clock.worked + (total - ends[count - 1]) / speed)
+    if len(done) < len(order):
+        raise _TooLongError(clock.worked + (total - sum(done)) / speed)
 
 
 def _is_same(a: Array, b: Array) -> bool:

@@ -20,11 +20,17 @@ from workbench.serialization.comparison import (
 from workbench.serialization.packing import written_parts
 from workbench.serialization.pickler import Pickler
 
-OBJECT, ATOM, REFERENCE, PICKLED = 10e-6, 0.05e-6, 1.5e-6, 1e-9
-"""Seconds of work on an idle machine for an object, a number or text in it, another object in it,
-and a byte of its pickle. Counted, not measured: a busy one takes several times as long."""
+OBJECT, ATOM, REFERENCE = 10e-6, 0.05e-6, 1.5e-6
+"""Seconds of work on an idle machine for an object, a number or text in it, and another object in
+it. Counted, not measured: a busy one takes several times as long."""
 
-PATIENCE = 4
+PICKLED, HASHED = 60e-9, 0.2e-9
+"""Seconds of work for a byte of a pickle of small things, and for one of a large buffer."""
+
+FRAME = 128 << 10
+"""Bytes that pickle writes at most at once, but for what is one object."""
+
+PATIENCE = 2
 """Processor time that the work may take, as a multiple: the user's code may be slow."""
 
 
@@ -68,7 +74,7 @@ class StateDigest:
 
     def write(self, data: Any, /) -> None:
         self._hash.update(data)
-        self._budget.spend(PICKLED * len(data))
+        self._budget.spend((HASHED if len(data) > FRAME else PICKLED) * len(data))
         self.check()
 
     def _is_still(self, array: Array) -> bool | None:
@@ -93,7 +99,9 @@ class StateDigest:
         if is_still is None:
             flat = as_bytes(array) if array.nbytes else array
             for start in range(0, flat.nbytes, PIECE):
-                self.write(flat[start : start + PIECE])
+                self._hash.update(flat[start : start + PIECE].data)
+                self._budget.spend(HASHED * PIECE)
+                self.check()
         else:
             where = array.__array_interface__
             self.write(str(where if is_still else None).encode())

@@ -175,7 +175,7 @@ def _first_shell_tables() -> State | None:
 
 
 def _own(table: Any) -> Any:
-    own = [entry for entry in table if not _is_matplotlibs(entry)]
+    own = [entry for entry in table if not _is_matplotlibs(entry, table)]
     if isinstance(table, dict):
         return {key: table[key] for key in own}
     return set(own) if isinstance(table, set) else own
@@ -183,7 +183,7 @@ def _own(table: Any) -> Any:
 
 def _fill(_: State, number: int, content: Any) -> None:
     table = _shell().tables()[number]
-    others = [*filter(_is_matplotlibs, table)]
+    others = [entry for entry in table if _is_matplotlibs(entry, table)]
     filled = (
         {k: table[k] for k in others} | content if isinstance(table, dict) else others + content
     )
@@ -191,7 +191,11 @@ def _fill(_: State, number: int, content: Any) -> None:
     getattr(table, "extend" if isinstance(table, list) else "update")(filled)
 
 
-def _is_matplotlibs(entry: object) -> bool:
-    """True for a type, the name of one, or a function."""
+def _is_matplotlibs(entry: object, table: Any) -> bool:
+    """True for its type, the name of one, or a function, unless a person's function formats it."""
     module = entry[0] if isinstance(entry, tuple) else getattr(entry, "__module__", "")
-    return str(module).startswith("matplotlib")
+    if str(module).partition(".")[0] not in ("matplotlib", "matplotlib_inline"):
+        return False
+    formats = table[entry] if isinstance(table, dict) else entry
+    of = str(getattr(getattr(formats, "func", formats), "__module__", "")).partition(".")[0]
+    return of in ("matplotlib", "matplotlib_inline", "IPython", "workbench")

@@ -135,16 +135,22 @@ class Part:
             with suppress(Exception):  # can't be restored: a directory that is gone
                 self.put(live, key, copied(saved.get(key, GONE)))
 
-    def add(self, changed: Changed) -> list[Any]:
-        """Change the current values as others were changed. Return the keys of those whose module
-        isn't loaded."""
+    def add(self, changed: Changed, only_unchanged: bool = False) -> list[Any]:
+        """Change the current values as others were changed; ``only_unchanged``: not those that are
+        others by now, unless both changes can be had. Return the keys of those that are left."""
         live = self.find()
         if live is None:
             return list(changed)
         missing: list[Any] = []
         for key, (before, after) in changed.items():
+            now = live.get(key, GONE)
+            if only_unchanged and type(now) not in (list, dict) and not is_equal(now, before):
+                missing.append(key)
+                continue
+            if only_unchanged and type(now) is type(before) is type(after) is dict:
+                after = after | {k: before[k] for k in differing(before, now) if k in before}
             try:
-                self.put(live, key, merged(live.get(key, GONE), before, after))
+                self.put(live, key, merged(now, before, after))
             except NotLoadedError:
                 missing.append(key)
             except Exception:  # can't be set: a directory that is gone

@@ -214,12 +214,12 @@ def taken_on(sent: Mapping[str, State], made: list[Made]) -> Iterator[dict[str, 
                 made.append(what)
 
 
-def add(changes: Changes) -> list[str]:
-    """Change this process's settings as another's, or this one's earlier, were changed. Return
-    what a person calls those of modules that aren't loaded here."""
+def add(changes: Changes, only_unchanged: bool = False) -> list[str]:
+    """Change this process's settings as another's, or this one's earlier, were changed; see
+    `Part.add`. Return what a person calls those that are left: their modules aren't loaded here."""
     missing: list[str] = []
     for name, changed in changes.items():
-        missing += parts()[name].words(parts()[name].add(changed))
+        missing += parts()[name].words(parts()[name].add(changed, only_unchanged))
     return missing
 
 

@@ -176,7 +176,8 @@ class RemoteMagics(NotebookMagics):
             request = replace(request, cell=replace(request.cell, tracked=tracked))
             if brings:
                 job.originals = originals
-                if tracked.names and not wait:
+                if not wait:
+                    job.note_before(request.names.bound, request.outputs, self._notebook.variables)
                     originals.watch()
         try:
             for refs in self._submit(engine, request, handle, originals, job):
@@ -227,7 +228,7 @@ class RemoteMagics(NotebookMagics):
             if name in variables:
                 self._notebook.stayed.pop(name, None)
         if failed:
-            self._notebook.router.note(job.origin, failed)
+            self._notebook.router.note(job.origin, failed, "stderr")
         if request.items is None and (note := write_back.add_settings(job)):
             self._notebook.router.note(job.origin, note)
         for name, ref in outputs.items():

@@ -230,6 +230,7 @@ class StoringMagics(NotebookMagics):
         engine = api.engine()
         jobs = self._notebook.jobs
         variables = self._notebook.variables
+        fetched: dict[str, tuple[Any, Any]] = {}
         for record in engine.ask(Summary()).jobs:
             if record.id not in jobs and record.kept:
                 self._notebook.collect(engine, record.id)
@@ -239,7 +240,8 @@ class StoringMagics(NotebookMagics):
             if not job.is_over:
                 print(printable(f"{job.name} is {job.state}."))
                 continue
-            own, changed, said = write_back.bring_all(job, variables)
+            bindings = self._notebook.bindings
+            own, changed, said = write_back.bring_all(job, variables, bindings, fetched)
             bound = []
             for name, ref in job.outputs.items():
                 if name in (*job.unset, *job.lost) or not is_made(variables.get(name, ref), ref):
@@ -251,6 +253,7 @@ class StoringMagics(NotebookMagics):
                 else:
                     self._bind(name, ref, engine.get([ref], None, copy)[0], copy)
                 bound.append(name)
+                fetched[name] = ref, variables[name]
             for each in filter(None, [", ".join([*bound, *changed]), *said]):
                 print(printable(f"{job.name}: {each}"))
 
