@@ -163,8 +163,8 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     assert session.ok("%get a b c").text() == f"cell {cell.number}: a, b, c\n"
     assert session.value("(a, b, c)") == "([1, 2], {'k': 2}, [1, 2])"
     # All that a cell did, as if it had been waited for; `b` has another value by now.
-    cell = session.ok("%%remote\na.append(3); b = 1\nx = [a]; import math as m; import os\n"
-                      "os.environ['SET'] = '1'; del c")  # fmt: skip
+    did = "a.append(3); b = 1; x = [a]; import math as m, os; os.environ['SET'] = '1'; del c"
+    cell = session.ok(f"%%remote\n{did}")
     assert "os.environ was set on the worker: `%get --jobs` brings it" in session.over(cell)
     session.ok("b = 2")
     assert session.ok("%get --jobs").text().endswith(": x, a, m, os, c, os.environ\n")
@@ -174,8 +174,7 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     for cell in ("y = [1]", "y.append(2)", "z = [1]", "z.append(2)\nfor i in 'a': pass", "z = 9"):
         session.over(session.ok(f"%%remote\n{cell}"))
     session.over(session.ok("%%remote -n 2\nimport numpy; numpy.seterr(all='raise')"))
-    session.ok("i = 'mine'")
-    session.ok("%get --jobs")
+    session.ok("i = 'mine'\n%get --jobs")
     assert session.value("(y, z, i, np.geterr()['under'])") == "([1, 2], 9, 'mine', 'ignore')"
     # A cell that isn't over is waited for.
     session.ok("x = [1]")

@@ -102,8 +102,7 @@ def test_memory_is_given_back_while_the_first_is_announced() -> None:
     with server.store(1, give_back) as store:
         store.write(codec.serialize(np.zeros(LARGEST, np.uint8), {}), (), CAPACITY, [])
     assert waits == [False]
-    for fd in server.segments:
-        os.close(fd)
+    os.close(*server.segments)
 
 
 @pytest.mark.thorough
