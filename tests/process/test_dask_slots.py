@@ -26,8 +26,8 @@ def slots() -> Iterator[Slots]:
     slots = Slots(1)
     yield slots
     slots.close()
-    children = psutil.Process().children(recursive=True)
-    assert not [c for c in children if "workbench.engines.dask.child" in c.cmdline()]
+    mine = [p for p in psutil.process_iter(["ppid", "cmdline"]) if p.info["ppid"] == os.getpid()]
+    assert not [p for p in mine if "workbench.engines.dask.child" in (p.info["cmdline"] or ())]
 
 
 def no_refs(ref: object) -> Any:
