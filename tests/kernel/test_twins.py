@@ -10,7 +10,6 @@ import pytest
 from tests.twins.programs import WORLDS, program
 from tests.twins.run import Twins
 
-# Worlds that import nothing large.
 QUICK = tuple(
     n for n, each in WORLDS.items() if not re.search(r"pd\.|from sk|scipy|plt", str(each))
 )

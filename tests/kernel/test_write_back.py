@@ -173,9 +173,11 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     # In the order of the cells; what was assigned here since stays, and runs' settings there.
     for cell in ("y = [1]", "y.append(2)", "z = [1]", "z.append(2)\nfor i in 'a': pass", "z = 9"):
         session.over(session.ok(f"%%remote\n{cell}"))
-    session.over(session.ok("%%remote -n 2\nimport numpy; numpy.seterr(all='raise')"))
-    session.ok("i = 'mine'\n%get --jobs")
-    assert session.value("(y, z, i, np.geterr()['under'])") == "([1, 2], 9, 'mine', 'ignore')"
+    session.over(session.ok("%%remote -n 2\nnp.seterr(all='raise')"))
+    session.ok("%%remote -w\nos.environ['SET'] = '2'")  # brought once only
+    session.ok("i = 'mine'; del os.environ['SET']\n%get --jobs")
+    seen = "(y, z, i, np.geterr()['under'], os.getenv('SET'))"
+    assert session.value(seen) == "([1, 2], 9, 'mine', 'ignore', None)"
     # A cell that isn't over is waited for.
     session.ok("x = [1]")
     session.ok(f"%%remote\nx.append(2)\n{gate.wait}")

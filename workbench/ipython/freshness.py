@@ -27,7 +27,7 @@ from workbench.serialization.comparison import Comparison, Verdict
 
 
 class Freshness:
-    """Stored variables that one cell reads: each is compared once, all within one time budget."""
+    """Stored variables that one cell reads: each is compared once, all within one budget."""
 
     def __init__(self, bindings: Bindings, engine: Engine, router: Router | None = None) -> None:
         self._router = router  # shows the progress of a put

@@ -105,6 +105,11 @@ class Job(Rich):
         return found
 
     @property
+    def brings_settings(self) -> bool:
+        """True if the notebook gets what it sets: not of several runs, nor of a namespace."""
+        return self.size == 1 and not self.is_again and not self.actor
+
+    @property
     def assigns(self) -> frozenset[str]:
         """Names of all that it assigns, whoever still holds it."""
         return frozenset(self._outputs)

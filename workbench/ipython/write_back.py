@@ -43,7 +43,7 @@ def at_end(job: Job, waited: bool) -> list[str]:
             notes.append(filled_in(texts.PERHAPS_APART, changed, stored=stored))
     for each in job.mutations:
         notes += [filled_in(texts.STAYED, [name], why=why) for name, why in each.stayed.items()]
-    brings = job.size == 1 and not job.is_again and not job.actor
+    brings = job.brings_settings
     kept = _names(each.kept if brings else (*each.names, *each.kept) for each in job.settings)
     if kept:
         notes.append(filled_in(texts.SET_THERE, kept))
@@ -116,13 +116,13 @@ def bring_all(
     """Change the notebook as a background cell that is done would have, if somebody had waited.
 
     What the notebook has assigned since stays, but for what was ``fetched`` of earlier cells: refs
-    and values, by name. Returns the values of the job's outputs, unbound;
-    the names of what else changed; and sentences on what didn't work.
+    and values, by name. Returns the values of the job's outputs, unbound; the names of what else
+    changed; and sentences on what didn't work.
     """
     job.wait()
     originals, mutations = job.originals, next(iter(job.mutations), None)
     if originals is None or mutations is None:
-        return {}, *_bring_settings(job)
+        return {}, *add_settings(job, only_unchanged=True)
     before, here = dict(variables), originals.changed_here()
     named = dict.fromkeys((*mutations.names, *mutations.bound, *mutations.gone))
     now = variables | {n: ref for n, (ref, got) in fetched.items() if variables.get(n) is got}
@@ -134,12 +134,12 @@ def bring_all(
     except ConflictError:
         said = [] if job.is_told else [filled_in(texts.CHANGED_IN_BOTH, both, job=job.name)]
         job.is_told = True
-        names, more = _bring_settings(job)
+        names, more = add_settings(job, only_unchanged=True)
         return {}, names, [*said, *more]
     for name in stays:
         variables.pop(name, None)
         variables |= {name: before[name]} if name in before else {}
-    names, more = _bring_settings(job)
+    names, more = add_settings(job, only_unchanged=True)
     return made, [*([] if failed else brought), *names], [*filter(None, [failed]), *more]
 
 
@@ -166,22 +166,14 @@ def _is_as_then(
     return now is job.then.get(name, nothing)
 
 
-def _bring_settings(job: Job) -> tuple[list[str], list[str]]:
-    """Set what the cell has set, unless the notebook has, too. Return what a person calls it, and
-    sentences on the rest."""
-    made = [] if job.size > 1 or job.actor or job.is_again else job.settings[:]
-    missing = {word for each in made for word in add(opened(each.packed), only_unchanged=True)}
+def add_settings(job: Job, only_unchanged: bool = False) -> tuple[list[str], list[str]]:
+    """Change this process's settings as the cell changed its own, once; see `Part.add`. Return what
+    a person calls them, and sentences on those that are left."""
+    made = job.settings[:] if job.brings_settings else []
     job.settings.clear()
-    names = _names(each.names for each in made)
-    said = [filled_in(texts.SET_THERE, sorted(missing))] if missing else []
-    return [name for name in names if name not in missing], said
-
-
-def add_settings(job: Job) -> str:
-    """Change this process's settings as the cell changed its own. Return a note on what isn't
-    loaded here."""
-    missing = [word for made in job.settings for word in add(opened(made.packed))]
-    return filled_in(texts.SET_THERE, missing) if missing else ""
+    left = {word for each in made for word in add(opened(each.packed), only_unchanged)}
+    names = [name for name in _names(each.names for each in made) if name not in left]
+    return names, [filled_in(texts.SET_THERE, sorted(left))] if left else []
 
 
 def find(

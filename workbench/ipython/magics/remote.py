@@ -229,7 +229,7 @@ class RemoteMagics(NotebookMagics):
                 self._notebook.stayed.pop(name, None)
         if failed:
             self._notebook.router.note(job.origin, failed, "stderr")
-        if request.items is None and (note := write_back.add_settings(job)):
+        for note in write_back.add_settings(job)[1]:
             self._notebook.router.note(job.origin, note)
         for name, ref in outputs.items():
             if name in own:
