@@ -60,7 +60,7 @@ def expected(step: str, way: str) -> tuple[type[BaseException] | None, str]:
     if way in DEATHS:
         return errors.WorkerCrashedError, rf"^{crash(way)}\.{LAST_WORDS.get(way, '$')}"
     if way == "sys.exit":  # an error like others: the worker lives on
-        return SystemExit, r"^SystemExit: 6$"
+        return errors.TaskError, r"^SystemExit: 6$"
     if step == "result sealing":
         return None, ""
     kind, text = ERRORS[way]

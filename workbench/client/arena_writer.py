@@ -146,15 +146,19 @@ class ArenaWriter:
     def write(
         self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int, claims: Claims
     ) -> tuple[ev.Value, float, bool]:
-        """Copy the parts into an extent of our arena, and add that to ``claims``.
+        """Copy the parts into an extent of our arena, and add that to ``claims``; or into a file,
+        if there is no room and none can be made.
 
         Returns the value, the seconds of copying (without waiting for room), and whether the
-        memory was cold. Raises StoreFullError if there is no room and none can be made.
+        memory was cold. Raises StoreFullError if there is no room on disk either.
         """
-        if self._spill_dir and round_up(serialized.size) > capacity:
-            return self._write_file(serialized, contains)
         memory = self._memory or self._started(capacity)
-        extent = self._allocate(memory, serialized.size, claims)
+        try:
+            extent = self._allocate(memory, serialized.size, claims)
+        except StoreFullError as full:
+            if not self._spill_dir:
+                raise
+            return self._write_file(serialized, contains, full)
         fd = memory.descriptors.writable
         began = time.perf_counter()
         fill(memory.mapped, fd, extent, serialized.layout(), self._copier, self._huge)
@@ -163,15 +167,15 @@ class ArenaWriter:
         return ev.Value(serialized.header(), *place, contains), seconds, not extent.warm
 
     def _write_file(
-        self, serialized: codec.Serialized, contains: tuple[int, ...]
+        self, serialized: codec.Serialized, contains: tuple[int, ...], full: StoreFullError
     ) -> tuple[ev.Value, float, bool]:
-        """Write an object that is larger than the store to disk, into a file of its own."""
+        """Write an object that finds no room to disk, into a file of its own."""
         began, size = time.perf_counter(), round_up(serialized.size)
         segment = self._next_id()
         try:
             descriptors = seg.create_file(size, self._spill_dir)
         except OSError as error:
-            raise self._no_file(size, error) from None
+            raise self._no_file(full, error) from None
         try:
             spill.check_space(descriptors.writable, size)
             for offset, part in serialized.layout():
@@ -182,7 +186,7 @@ class ArenaWriter:
         except BaseException as error:
             descriptors.close()
             if isinstance(error, OSError):
-                raise self._no_file(size, error) from None
+                raise self._no_file(full, error) from None
             raise
         fds = descriptors.writable, descriptors.readonly
         try:
@@ -193,11 +197,9 @@ class ArenaWriter:
         value = ev.Value(serialized.header(), segment, 0, size, contains, digest=digest)
         return value, time.perf_counter() - began, False
 
-    def _no_file(self, size: int, error: OSError) -> StoreFullError:
-        return StoreFullError(
-            f"The object needs {human_bytes(size)}, more than the whole store holds, and can't be "
-            f"written to {self._spill_dir}: {error.strerror or error}. Put it in pieces."
-        )
+    def _no_file(self, full: StoreFullError, error: OSError) -> StoreFullError:
+        why = error.strerror or error
+        return StoreFullError(f"{full}\nIt can't be written to {self._spill_dir} either: {why}.")
 
     def most_pickled_beyond(self) -> int:
         """Return how many bytes of pickle beyond the store's capacity an object may have: none

@@ -326,8 +326,8 @@ def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
 def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
     """Return the error of a task that raised, also an instance of what it raised, if possible.
 
-    The idea is Ray's ``RayTaskError.as_instanceof_cause``. If the original can't be built here, or
-    its type can't be combined, it is a plain `TaskError`.
+    The idea is Ray's ``RayTaskError.as_instanceof_cause``. It is a plain `TaskError` if the
+    original can't be built here, its type can't be combined, or it would end the process that asks.
     """
     cause = failure.cause
     if cause is None and failure.original:
@@ -339,7 +339,7 @@ def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
             text = f"The original can't be rebuilt in this process: {type(error).__name__}: {error}"
             failure = failure._replace(notes=(*failure.notes, text))
     failure = failure._replace(cause=cause)
-    if cause is None:
+    if cause is None or isinstance(cause, _ENDS_PROCESS):
         return _plain(failure, notes)
     try:
         found: TaskError = exception_state.become(_task_error_type(type(cause)), cause)
@@ -355,18 +355,19 @@ def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
 def for_future(error: BaseException) -> BaseException:
     """Return a form of the error for a future. Some types are commands to its waiter, not errors.
 
-    An event loop ends at a SystemExit or KeyboardInterrupt, and takes a CancelledError for that of
-    its own task; a StopIteration can't be raised into a coroutine at all.
+    An event loop takes a CancelledError for that of its own task; a StopIteration can't be raised
+    into a coroutine at all.
     """
     if not isinstance(error, TaskError):
         return error
     asyncio: Any = sys.modules.get("asyncio.exceptions")
-    orders = _ORDERS if asyncio is None else (*_ORDERS, asyncio.CancelledError)
-    is_order = isinstance(error, orders)
-    return _plain(failure_of(error), exception_state.notes_of(error)) if is_order else error
+    commands = _ENDS_LOOP if asyncio is None else (*_ENDS_LOOP, asyncio.CancelledError)
+    is_command = isinstance(error, commands)
+    return _plain(failure_of(error), exception_state.notes_of(error)) if is_command else error
 
 
-_ORDERS = SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, StopAsyncIteration
+_ENDS_PROCESS = SystemExit, KeyboardInterrupt, GeneratorExit
+_ENDS_LOOP = StopIteration, StopAsyncIteration
 
 
 def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:

@@ -103,8 +103,8 @@ def test_what_a_task_has_submitted_is_stopped_with_it(book: Book, tmp_path: Path
     paths = [str(tmp_path / name) for name in "ab"]
     book.ok(f"""
         def sleeps(path):
-            open(path, "w").close()
             try:
+                open(path, "w").close()
                 pause()
             finally:
                 os.remove(path)

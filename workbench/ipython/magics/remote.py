@@ -15,7 +15,7 @@ from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine, Exported
 from workbench.engine.queries import Lookup, StoredAs
-from workbench.errors import MagicError, for_future
+from workbench.errors import MagicError
 from workbench.errors.remote_frames import cell_label
 from workbench.format import printable
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
@@ -139,8 +139,7 @@ class RemoteMagics(NotebookMagics):
         except BaseException as error:
             # The job remembers this error, and IPython the last one: don't keep our frames.
             del inputs, request, each
-            shown = for_future(error)  # `exit()` in a cell exits on its worker only
-            raise shown.with_traceback(None) from error.__cause__
+            raise error.with_traceback(None) from error.__cause__
         return None
 
     def _run(
