@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rest, settled } from "../../workbench/widgets/static/lines.js";
+import { rest, settled, unseen } from "../../workbench/widgets/static/lines.js";
 
 test("text is as a terminal leaves it", () => {
   assert.equal(settled("\u001b[31mred\u001b[0m\n"), "red\n");
@@ -18,6 +18,13 @@ test("what was saved isn't shown again", () => {
   assert.equal(rest(all, all), "");
   assert.equal(rest(all, ""), all);
   assert.equal(rest(all, "something else\n"), all, "rather twice than not at all");
+});
+
+test("displays that were saved aren't shown again, and others stand between the prints", () => {
+  const parts = ["epoch 0\n", 0, "epoch 1\n", 1];
+  assert.deepEqual(unseen(parts, "epoch 0\n", (number) => number === 0), ["epoch 1\n", 1]);
+  assert.deepEqual(unseen(parts, "epoch 0\nepoch 1\n", () => false), [0, 1]);
+  assert.deepEqual(unseen(parts, "", () => false), parts);
 });
 
 test("a line that came often is known by those before it", () => {

@@ -60,7 +60,7 @@ class Job(Rich):
         self.replaced: dict[str, Any] = {}  # earlier values of variables that now hold its outputs
         self.unset: set[str] = set()  # outputs to which it, or one of its tasks, assigned nothing
         self.notes: list[str] = []  # further remarks on its line; see `note`
-        self.printed = 0  # number of times it has printed something
+        self.shown_count = 0  # number of times it has shown something
         self.originals: Originals | None = None  # values that it captured by value
         self.apart: list[tuple[str, str]] = []  # see `CellInputs`
         self.mutations: list[Mutations] = []  # what its tasks changed in those
@@ -246,10 +246,11 @@ class Job(Rich):
         if output.kind == PROGRESS:
             done, known = map(int, output.data.split())
             self._calls = done, known
-        elif output.kind in TEXT:
-            self.printed += 1
-            if percents := b"%|" in output.data and _PERCENT.findall(output.data):
-                self._share = int(percents[-1]) / 100
+            return
+        self.shown_count += 1
+        is_bar = output.kind in TEXT and b"%|" in output.data
+        if percents := is_bar and _PERCENT.findall(output.data):
+            self._share = int(percents[-1]) / 100
 
     def _find_lost(self) -> None:
         """Find outputs that failed although their task didn't. The reading thread: asks nobody.

@@ -21,8 +21,8 @@ from typing import Any
 from workbench import context
 from workbench.engine.queries import Jobs
 from workbench.errors import SessionError
-from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
+from workbench.ipython.missed import Display, shown_by
 from workbench.ipython.output import Router
 from workbench.report.job_status import AS_OF, JobStatus, of_record
 from workbench.report.markup import mood_color, place
@@ -43,9 +43,6 @@ MOST_LINES = 1_000
 MOST_TOLD = 100
 """Lines sent to a page that asks for none: its notebook may not have been saved since."""
 
-MOST_MISSED = 100_000
-"""Length of a cell's last output that is sent to a page that was opened later."""
-
 
 class JobLine:
     """One line in a notebook. ``pages`` are those that receive all lines."""
@@ -62,7 +59,8 @@ class JobLine:
         self._number = 0  # renewals
         self._renewed = self._told_at = 0.0
         self._said = ""
-        self._printed: tuple[int, int] | None = None  # numbers of prints and errors last sent
+        self._shown: tuple[int, int] | None = None  # numbers of outputs and errors last sent
+        self._displays: list[Display] = []  # those last sent
         self._ended = False
 
     def show(self) -> None:
@@ -160,21 +158,34 @@ class JobLine:
             page.send_message(self.page_state())
 
     def tell_missed(self) -> None:
-        """Send what it has printed to the pages, if that is more than last time."""
-        printed = self.job.printed, len(self.job.errors)
-        if printed == self._printed or not self._pages:
+        """Send what it has shown to the pages, if that is more than last time. A display is sent
+        once, and then named by its number."""
+        shown = self.job.shown_count, len(self.job.errors)
+        if shown == self._shown or not self._pages:
             return
-        self._printed = printed
+        self._shown = shown
         with contextlib.suppress(SessionError):
-            text = _as_printed(self.job)[-MOST_MISSED:]
-            if error := self.job.errors[:1]:
-                text += f"{type(error[0]).__name__}: {error[0]}"
+            parts = shown_by(self.job)
+            parts += [f"{type(error).__name__}: {error}" for error in self.job.errors[:1]]
+            displays = [part for part in parts if isinstance(part, Display)]
+            before, self._displays = self._displays, displays
+            numbers = iter(range(len(displays)))
+            message = {
+                "kind": "shown",
+                "line": self.name,
+                "parts": [next(numbers) if isinstance(p, Display) else p for p in parts],
+                "displays": {
+                    str(number): display._asdict()
+                    for number, display in enumerate(displays)
+                    if before[number : number + 1] != [display]
+                },
+            }
             for page in self._pages:
-                page.send_message({"kind": "text", "line": self.name, "text": text})
+                page.send_message(message)
 
     def follow(self) -> None:
-        """Note that a page shows what it prints, and doesn't get that as output."""
-        self.followed, self._printed = True, None
+        """Note that a page shows what it shows, and doesn't get that as output."""
+        self.followed, self._shown, self._displays = True, None, []
         self.tell_missed()
 
 
@@ -190,19 +201,6 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
         "share": status.share if not status.is_over else None,
         "over": status.is_over,
     }
-
-
-def _as_printed(job: Job) -> str:
-    """Return all its prints as they appear under its cell."""
-    screen, lines = Screen(job.size > 1), []
-    for output in job.read_outputs() or ():
-        text = output.data.decode("utf-8", "replace")
-        for part in screen.write(job.label_of(output), output.kind, text):
-            if isinstance(part, Text):
-                lines.append(part.text)
-            elif part.is_last:
-                lines.append(f"{part.text}\n")
-    return "".join(lines)
 
 
 class JobLines:

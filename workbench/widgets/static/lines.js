@@ -14,6 +14,7 @@ const AGAIN = 2000;
 const PATIENCE = 60_000;
 
 const PLACE = "workbench-line";
+const OUTPUTS = ".jp-OutputArea-output";
 const STREAMS = ["stdout", "stderr"].map((name) => `[data-mime-type="application/vnd.jupyter.${name}"]`).join();
 
 /** What is shown in each place. Several kernels' scripts may be in one page: the last that knew it owns it. */
@@ -25,7 +26,7 @@ function shownIn(place) {
     const press = button("Stop", null, { class: "workbench-line-stop", style: STYLE });
     const head = h("div", { style: "display:flex;align-items:center;min-height:24px" }, sign, text, bar, press);
     const notes = h("div", { style: "margin-left:1.5em" });
-    const missed = h("pre", { style: MISSED, hidden: true });
+    const missed = h("div", { style: MISSED, hidden: true });
     const node = h("div", { class: "workbench-line-live", style: BODY }, head, notes, missed);
     place.wbLine = { node, sign, text, bar, press, notes, missed, owner: null };
   }
@@ -38,9 +39,10 @@ const STYLE =
   "margin-left:12px;font:inherit;height:24px;padding:0 10px;cursor:pointer;color:inherit;" +
   "border:1px solid var(--jp-border-color1,#bbb);border-radius:3px;background:var(--jp-layout-color2,#eee)";
 const MISSED =
-  "margin:4px 0;padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
-  "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);" +
-  "max-height:24em;overflow:auto;color:var(--jp-content-font-color1,inherit)";
+  "margin:4px 0;padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);" +
+  "font-size:var(--jp-code-font-size,13px);color:var(--jp-content-font-color1,inherit)";
+const PRINTED =
+  "margin:0;white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);max-height:24em;overflow:auto";
 
 /** Text as a terminal shows it: without colours, and what was overwritten gone. */
 export function settled(text) {
@@ -66,6 +68,38 @@ export function rest(all, seen) {
   }
   return all;
 }
+
+/** What of `parts` isn't there yet: of the texts what comes after `seen`, of the displays those not in `has`. */
+export function unseen(parts, seen, has) {
+  const all = parts.filter((part) => typeof part === "string").join("");
+  let skipped = all.length - rest(all, seen).length;
+  const left = [];
+  for (const part of parts) {
+    if (typeof part !== "string") {
+      if (!has(part)) left.push(part);
+      continue;
+    }
+    const text = part.slice(skipped);
+    skipped = Math.max(skipped - part.length, 0);
+    if (text.trim()) left.push(text);
+  }
+  return left;
+}
+
+/** A display as an element. HTML runs no script here. */
+function drawn({ type, data }) {
+  if (!type.startsWith("image/")) {
+    const node = type === "text/html" ? h("div", { class: "jp-RenderedHTMLCommon" }) : h("pre", { style: PRINTED });
+    if (type === "text/html") node.innerHTML = data;
+    else node.textContent = data;
+    return node;
+  }
+  const encoded = type === "image/svg+xml" ? `,${encodeURIComponent(data)}` : `;base64,${data.replace(/\s/g, "")}`;
+  return h("img", { src: `data:${type}${encoded}`, style: "display:block;max-width:100%;margin:4px 0" });
+}
+
+/** What two drawings of one display have in common: the image, or else the text. */
+const mark = (node) => node.querySelector("img")?.src ?? node.src ?? node.textContent.trim();
 
 /** All of one model's: a kernel's, or one line's where the front end wants a view for each. */
 class JobLines {
@@ -127,10 +161,11 @@ class JobLines {
         this.fill(place, state);
       }
       if (!this.seen.has(message.line) && !this.bare.has(message.line)) this.bare.set(message.line, now);
-    } else if (message.kind === "text") {
+    } else if (message.kind === "shown") {
       const state = this.states.get(message.line);
       if (!state) return;
-      state.printed = settled(message.text);
+      state.parts = message.parts.map((part) => (typeof part === "string" ? settled(part) : part));
+      state.displays = { ...state.displays, ...message.displays };
       for (const place of this.places) if (place.dataset.line === message.line) this.fill(place, state);
     }
   }
@@ -163,13 +198,19 @@ class JobLines {
     this.addMissed(place, shown, state);
   }
 
-  /** A page that was opened later than its cell ran isn't sent what that prints: here it is. */
+  /** A page that was opened later than its cell ran isn't sent what that shows: here it is. */
   addMissed(place, shown, state) {
-    if (state.printed == null || !this.isLate(place, state)) return;
-    const outputs = place.closest(".jp-OutputArea")?.querySelectorAll(STREAMS) ?? [];
-    const seen = [...outputs].map(({ textContent }) => textContent).join("");
-    const text = rest(state.printed, seen);
-    shown.missed.hidden = !text;
+    if (state.parts == null || !this.isLate(place, state)) return;
+    const outputs = [...(place.closest(".jp-OutputArea")?.querySelectorAll(OUTPUTS) ?? [])];
+    const printed = outputs.filter((output) => output.matches(STREAMS));
+    const seen = printed.map(({ textContent }) => textContent).join("");
+    const marks = outputs.filter((output) => !printed.includes(output)).map(mark);
+    const isSeen = (number) => {
+      const at = marks.indexOf(mark(drawn(state.displays[number])));
+      return at >= 0 && marks.splice(at, 1).length > 0;
+    };
+    const parts = unseen(state.parts, seen, isSeen);
+    shown.missed.hidden = !parts.length;
     // Below what is saved of its prints, which stands below the line.
     const area = place.closest(".jp-OutputArea");
     if (area && shown.missed.parentNode !== area) {
@@ -177,9 +218,12 @@ class JobLines {
       area.append(shown.missed);
       this.below.set(shown.missed, place);
     }
-    if (shown.missed.textContent === text) return;
-    shown.missed.textContent = text;
-    shown.missed.scrollTop = shown.missed.scrollHeight;
+    const all = parts.map((part) => state.displays[part] ?? part);
+    if (shown.last?.length === all.length && all.every((part, at) => part === shown.last[at])) return;
+    shown.last = all;
+    const draw = (part) => (typeof part === "string" ? h("pre", { style: PRINTED }, part) : drawn(part));
+    shown.missed.replaceChildren(...all.map(draw));
+    for (const node of shown.missed.children) node.scrollTop = node.scrollHeight;
   }
 
   /** Whether the kernel's renewals of the saved line don't come here: it shows another page's output. */
