@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NoReturn, Protocol
 
@@ -14,7 +14,7 @@ class StreamEngine(Protocol):
     """The part of an engine that a generator uses: `Client`'s, as others have no streams."""
 
     def state(self, ref: ObjectRef) -> str: ...
-    def cancel(self, ref: ObjectRef) -> object: ...
+    def cancel(self, refs: Sequence[ObjectRef]) -> object: ...
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the next item is there, or there won't be one."""
@@ -98,7 +98,7 @@ class ObjectRefGenerator:
         if not self._over:
             self._over = True  # first: items from now on aren't kept
             self.items.clear()
-            self._engine.cancel(self._end)
+            self._engine.cancel([self._end])
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return self

@@ -170,14 +170,14 @@ def call(world: World) -> None:
 def cancel(world: World) -> None:
     """submit a task that can't begin; cancel it; drop the result"""
     id = world.submit(world.gate)
-    world.tell(DRIVER, ev.Cancel(id))
+    world.tell(DRIVER, ev.Cancel((id,)))
     world.drop(id)
 
 
 def depend(world: World) -> None:
     """the same of one that waits for one that can't begin"""
     id = world.submit((world.last,))
-    world.tell(DRIVER, ev.Cancel(id))
+    world.tell(DRIVER, ev.Cancel((id,)))
     world.drop(id)
 
 

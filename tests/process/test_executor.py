@@ -173,7 +173,7 @@ def test_shutdown_cancels_what_has_not_begun(session: Engine, gate: Gate) -> Non
     visitors = [gate.next(), gate.next()]
     waiting = [executor.submit(double, n) for n in range(20)]
     executor.shutdown(wait=False, cancel_futures=True)
-    assert all(each.cancelled() for each in waiting)
+    assert eventually(lambda: all(each.cancelled() for each in waiting))
     for visitor in visitors:
         visitor.let_on("on")
     assert [each.result(TIMEOUT) for each in running] == ["on", "on"]

@@ -190,7 +190,7 @@ class Interrupted:
             raise KeyboardInterrupt
 
 
-def test_a_second_ctrl_c_does_not_stop_the_cancelling(session: Engine, gate: Gate) -> None:
+def test_a_second_ctrl_c_finds_all_cancelled(session: Engine, gate: Gate) -> None:
     stop = gate.stop
 
     def items() -> Iterator[int]:
@@ -204,7 +204,6 @@ def test_a_second_ctrl_c_does_not_stop_the_cancelling(session: Engine, gate: Gat
             wb.map(lambda _: stop(), items())
     finally:
         context.set(session)
-    assert engine.calls > 1
     assert eventually(lambda: is_idle(session))
 
 

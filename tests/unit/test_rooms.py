@@ -59,7 +59,7 @@ util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
                 core.referrers core.snapshot engine engines memory.segment report server.settings
                 wire | msgspec numpy
-interop         api call_site engine errors host.tracebacks options ref
+interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report

@@ -317,7 +317,7 @@ def cancel(
             f"force=True would end {actor}, an actor, with all it has: `kill(handle)` does that. "
             "`cancel(ref)` stops this call alone."
         )
-    engine.cancel(ref, force, recursive)
+    engine.cancel([ref], force, recursive)
 
 
 def _a(thing: Any) -> str:

@@ -227,29 +227,10 @@ def map(
                 keep_below(WINDOW)
             keep_below(1)
         except BaseException:
-            _cancel(engine, refs)
+            if engine.end_reason is None:
+                engine.cancel(refs)
             raise
     return engine.get(refs, None, False)
-
-
-def _cancel(engine: Engine, refs: list[ObjectRef]) -> None:
-    """Cancel the unfinished tasks; the last first, so that none begins in between."""
-    left = list(refs)
-    interrupt = None
-    while left:
-        try:
-            _cancel_last(engine, left)
-        except KeyboardInterrupt as error:  # a second press, or Ctrl-C after a failure
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
-
-
-def _cancel_last(engine: Engine, left: list[ObjectRef]) -> None:
-    while left:
-        if engine.end_reason is None and engine.state(left[-1]) == "pending":
-            engine.cancel(left[-1], False, True)
-        left.pop()
 
 
 def _refs(refs: Iterable[ObjectRef], name: str) -> list[ObjectRef]:

@@ -79,6 +79,7 @@ class Client(Answering):
             queries.Names: requests.names,
             queries.Reasons: requests.why,
             queries.Describe: requests.describe,
+            queries.Withdraw: requests.withdraw,
             queries.Peek: store.peek,
             queries.Here: role.here,
             queries.Held: here,

@@ -137,7 +137,7 @@ class OutgoingTranslator:
                 self._objects.finalized(message)
             elif type(message) is ReaderWatch:
                 if self._generators.finalized(message):
-                    messages.append(ev.Cancel(message.id))
+                    messages.append(ev.Cancel((message.id,)))
             else:
                 runs.end()
                 if type(message) in _KNOWING:

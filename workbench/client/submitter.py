@@ -22,6 +22,7 @@ from workbench.client.base import ClientBase
 from workbench.client.call_batches import CallBatches
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
+from workbench.client.objects import chunks
 from workbench.client.role import Role
 from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core import events as ev
@@ -32,6 +33,7 @@ from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOp
 from workbench.ref import ObjectRef
 from workbench.report.freshness import function_text
 from workbench.serialization.comparison import BUDGET, Verdict, compare
+from workbench.system.ki_protection import ki_protection
 from workbench.system.machine import memory_limit
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], list[ObjectRef]]
@@ -131,14 +133,17 @@ class Submitter:
         self._connection.send(ev.KillActor(actor.id, restart))
 
     def cancel(
-        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
-    ) -> bool:
-        self._base.check_refs([ref])
-        if not begun:
-            return self._base.requests.withdraw(ref.id)
-        self._connection.send(ev.Cancel(ref.id, force, recursive))
+        self,
+        refs: Sequence[ObjectRef],
+        force: bool = False,
+        recursive: bool = True,
+        begun: bool = True,
+    ) -> None:
+        self._base.check_refs(refs)
+        with ki_protection():
+            for ids in reversed(list(chunks([ref.id for ref in refs]))):
+                self._connection.send(ev.Cancel(ids, force, recursive, begun))
         self._connection.flush()
-        return True
 
     def _submit(
         self,
@@ -199,7 +204,7 @@ class Submitter:
             self._lines.goes_through_server(actor, task)
             self._connection.send(ev.Submit(*what, parent=parent, root=root))
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
-            self._connection.post(ev.Cancel(task))
+            self._connection.post(ev.Cancel((task,)))
             raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
@@ -232,7 +237,7 @@ class Submitter:
                 return ref
             return ref if lines.call(line, task, args, form) else None
         except BaseException:  # Ctrl-C: nobody will have its handle, so nobody could stop it
-            self._connection.post(ev.Cancel(task))
+            self._connection.post(ev.Cancel((task,)))
             raise
 
     def _parent(self) -> tuple[int, int]:

@@ -159,14 +159,16 @@ class Took(Event, tag=30):
 
 
 class Cancel(Event, tag=28):
-    """Stop the task that makes this object; ``force``: even if that ends its worker.
+    """Stop the tasks that make these objects; ``force``: even if that ends their workers.
 
-    ``recursive``: also all tasks that it has submitted.
+    ``recursive``: also all tasks that they have submitted. Not ``begun``: only those that weren't
+    sent to a worker.
     """
 
-    object: Id
+    objects: tuple[Id, ...]
     force: bool = False
     recursive: bool = True
+    begun: bool = True
 
 
 class Interrupt(Event, tag=38):

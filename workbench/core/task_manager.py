@@ -283,11 +283,12 @@ class TaskManager:
         self._state.fail(task, ev.error_value("nested", text))
 
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
-        tasks = self._jobs.cancelled(event.object)
-        maker = self._scheduler.tasks.maker(event.object)
-        if not tasks and maker is not None:
-            tasks = [maker]
-        self._stop_all(tasks, event.force, event.recursive)
+        for object in reversed(event.objects):
+            tasks = self._jobs.cancelled(object)
+            maker = self._scheduler.tasks.maker(object)
+            if not tasks and maker is not None and (event.begun or maker.worker is None):
+                tasks = [maker]
+            self._stop_all(tasks, event.force, event.recursive)
 
     def withdraw(self, client: ClientState, event: ev.Ask) -> None:
         """Drop a task if it wasn't sent, and answer where it was."""

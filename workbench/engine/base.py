@@ -175,11 +175,14 @@ class Engine(Observed, SessionPresentation, Protocol):
         """Return a context for several submits, which may be sent together after a short delay."""
 
     def cancel(
-        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
-    ) -> bool:
-        """Stop the task that makes this object, and those it has submitted.
-
-        If not ``begun``, only if it wasn't sent to a worker; return whether it is stopped.
+        self,
+        refs: Sequence[ObjectRef],
+        force: bool = False,
+        recursive: bool = True,
+        begun: bool = True,
+    ) -> None:
+        """Stop the tasks that make these objects, and those they have submitted: the last first, so
+        that none begins. Not ``begun``: only those that weren't sent to a worker. Doesn't wait.
         """
 
     @property

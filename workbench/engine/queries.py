@@ -129,6 +129,12 @@ class Describe(Query[ObjectDescription | None], frozen=True):
     patient: bool = False
 
 
+class Withdraw(Query[bool], frozen=True):
+    """Stop the task that makes the object if it wasn't sent to a worker; True if it is stopped."""
+
+    id: int
+
+
 class Peek(Query[Any], frozen=True):
     """The value of an object that is ready, to be shown; see `serialization.safe_load`.
 

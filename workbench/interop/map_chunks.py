@@ -13,6 +13,8 @@ from typing import Any
 
 from workbench.engine.lending_future import when_over
 from workbench.interop import calls
+from workbench.interop.task_futures import stop
+from workbench.system.ki_protection import ki_protection
 
 AHEAD = 4
 """Submitted chunks per worker, from the start on, while the duration of calls isn't known."""
@@ -118,8 +120,8 @@ class MapChunks:
                 if ran.error is not None:
                     raise ran.error
         finally:
-            with self._changed:
-                self._is_over, self._calls = True, iter(())
-                left_over = list(self._chunks)
-            for each in reversed(left_over):
-                each.cancel()
+            with ki_protection():  # Python ignores what a dropped iterator raises
+                with self._changed:
+                    self._is_over, self._calls = True, iter(())
+                    left_over = list(self._chunks)
+                stop(left_over, begun=False)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from workbench.engine.base import Arrivals, Engine
 from workbench.engine.lending_future import LendingFuture
 from workbench.engine.lending_future import waiting as lent_while
-from workbench.engine.queries import Describe
+from workbench.engine.queries import Describe, Withdraw
 from workbench.engine.tally import CallTally
 from workbench.errors import (
     OutOfMemoryError,
@@ -60,7 +60,7 @@ class TaskFuture(LendingFuture[T]):
         self.awaited_no_more()
         if not self.is_over():
             try:
-                withdrawn = self.engine.cancel(self.ref, begun=False)
+                withdrawn = self.engine.ask(Withdraw(self.ref.id))
             except SessionError:  # the settler is about to fail it
                 withdrawn = False
             if withdrawn and not self._resolve_cancelled():
@@ -161,13 +161,15 @@ class TaskFuture(LendingFuture[T]):
         return self.set_running_or_notify_cancel()
 
 
-def stop(calls: Iterable[futures.Future[Any]]) -> None:
-    """Cancel calls of an executor, newest first so that none begins; interrupt running ones."""
-    running = [each for each in reversed(list(calls)) if not each.cancel() and not each.done()]
-    for each in running:
-        if isinstance(each, TaskFuture):
-            with contextlib.suppress(SessionError):
-                each.engine.cancel(each.ref)
+def stop(calls: Iterable[futures.Future[Any]], begun: bool = True) -> None:
+    """Cancel calls of an executor, with ``begun`` also those that run. By one message, so that an
+    interrupt can't come between two of them; nobody waits."""
+    left = [each for each in calls if isinstance(each, TaskFuture) and not each.is_over()]
+    for each in left:
+        each.awaited_no_more()
+    if left:
+        with contextlib.suppress(SessionError):
+            left[0].engine.cancel([each.ref for each in left], begun=begun)
 
 
 def waiting(
@@ -215,8 +217,7 @@ class FutureResolver:
             pending, thread = list(self._pending.values()), self._thread
             self._changed.notify_all()
         if cancel:
-            for future in reversed(pending):  # newest first, so that none begins meanwhile
-                future.cancel()
+            stop(pending, begun=False)
         if wait and thread is not None and thread is not threading.current_thread():
             with lent_while(self._engine.lending):
                 thread.join()

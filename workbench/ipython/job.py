@@ -378,8 +378,7 @@ class Job(Rich):
             Kill its worker: for code that doesn't react to an interrupt.
         """
         self.stopping += 1
-        for first in self._dones[:1]:  # cancels all its tasks
-            self._engine.cancel(first, force, True)
+        self._engine.cancel(self._dones[:1], force)  # cancels all its tasks
 
     def output(self) -> str:
         """Return what it has printed so far, at most the last megabyte; asks the session.

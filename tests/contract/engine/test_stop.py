@@ -46,9 +46,9 @@ def test_what_runs_is_stopped(book: Book, tmp_path: Path, kind: str) -> None:
 def test_a_stop_is_heard_once(book: Book, tmp_path: Path) -> None:
     """Who catches it may put things in order, undisturbed."""
     cell = book.ok(
-        f"%%remote --name tidy\nimport threading\ntimes = 0\n{began(tmp_path / 'on')}\n"
-        "for seconds in (3600, 0.3):\n"
-        "    try:\n        threading.Event().wait(seconds)\n"
+        f"%%remote --name tidy\nimport threading\ntimes = 0\n"
+        f"for seconds in (3600, 0.3):\n    try:\n        {began(tmp_path / 'on')}\n"
+        "        threading.Event().wait(seconds)\n"
         "    except KeyboardInterrupt:\n        times += 1\n"
         "print('stopped', times)"
     )

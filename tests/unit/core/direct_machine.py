@@ -204,7 +204,7 @@ class DirectMachine(Generic[C, P]):
 
     def somebody_cancels(self) -> None:
         task, caller = self.pick(self.held)
-        caller.post(ev.Cancel(task, force=self.once_in(4)))
+        caller.post(ev.Cancel((task,), force=self.once_in(4)))
 
     def a_result_is_dropped(self) -> None:
         task, caller = self.pick(self.held)

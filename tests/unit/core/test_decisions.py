@@ -86,7 +86,7 @@ def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
     tasks = [driver.submit(f, (), (), retries=1)[0] for _ in range(3)]
     s.turn()
     assert runs(worker) == tasks
-    driver.post(ev.Cancel(tasks[1], False, True))
+    driver.post(ev.Cancel((tasks[1],), False, True))
     if how == "crash":  # before it heard of it
         s.turn()
         s.crash(worker)
@@ -237,7 +237,7 @@ def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: b
     s.all_read()
     (child,) = worker.submit(function, (), ())
     (other,) = driver.submit(function, (), ())
-    driver.post(ev.Cancel(parent, recursive=recursive))
+    driver.post(ev.Cancel((parent,), recursive=recursive))
     out = s.turn()
     assert do.Send(worker.number, do.Stop(parent)) in out
     left = s.session.state.scheduler.tasks.keys()
@@ -249,12 +249,12 @@ def test_any_result_stands_for_its_task(pair: Pair) -> None:
     function = s.function(driver)
     (running,) = driver.submit(function, (), ())
     first, _, last = driver.submit(function, (), (), returns=3)
-    driver.post(ev.Cancel(last))
+    s.turn()
+    driver.post(ev.Cancel((running, last), begun=False))
     s.turn()
     assert s.session.state.scheduler.tasks.keys() == {running}
-    driver.post(ev.Cancel(first))
-    driver.post(ev.Cancel(last))
-    s.turn()
+    driver.post(ev.Cancel((first, last)))
+    assert do.Stop not in map(type, s.turn())
 
 
 def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -> None:

@@ -49,7 +49,7 @@ USUAL: dict[type, Any] = {
     ev.Escape: ev.Escape(own(DRIVER), "x.py:1"),
     ev.Create: ev.Create(replace(TASK, task=own(DRIVER), actor=own(DRIVER), returns=0)),
     ev.KillActor: ev.KillActor(own(DRIVER)),
-    ev.Cancel: ev.Cancel(own(DRIVER, 2)),
+    ev.Cancel: ev.Cancel((own(DRIVER, 2),)),
     ev.Yielded: ev.Yielded(own(DRIVER, 2), own(WORKER, 3), VALUE, ABOUT),
     ev.Took: ev.Took(own(DRIVER, 2), 1),
     ev.Pin: ev.Pin(own(DRIVER), "x.py:1"),

@@ -355,7 +355,7 @@ class TaskMachine(RuleBasedStateMachine):
     def cancels(self, n: int, force: bool) -> None:
         task = pick(self.tasks, n)
         self.stopped |= self.unfinished({task}) | self.of_job(task)
-        self.driver.post(ev.Cancel(task, force))
+        self.driver.post(ev.Cancel((task,), force))
         self.turn()
 
     @precondition(lambda self: self.tasks)
@@ -466,7 +466,7 @@ class TaskMachine(RuleBasedStateMachine):
         assert set(self.tasks) <= self.answers.keys()
         assert not self.requests, "an interrupt was forgotten"
         for first in self.groups:  # what was to come of it won't
-            self.driver.post(ev.Cancel(first))
+            self.driver.post(ev.Cancel((first,)))
         self.turn()
         for items in self.read.values():
             assert items == [b"%d" % i for i in range(len(items))], "lost, doubled, out of order"

@@ -92,7 +92,7 @@ def test_messages_about_many_objects_are_taken_in_parts_and_in_order(ends: Ends)
     said = [
         ev.Hold((1, 2)),
         ev.Free(ids),
-        ev.Cancel(3),
+        ev.Cancel((3,)),
         ev.Unview(tuple((id, 7) for id in ids)),
         ev.Ask(4),
         ev.Drop((1,)),

@@ -84,6 +84,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             queries.Names: self.names,
             queries.Reasons: self.why,
             queries.Describe: self.describe,
+            queries.Withdraw: self.withdraw,
             queries.Peek: self.peek,
             queries.Here: self._here,
             queries.Held: lambda *named: held(self.held_by, self.listener.roots, *named),

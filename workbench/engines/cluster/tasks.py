@@ -294,17 +294,29 @@ class ClusterTasks(ClusterStore):
     # -- stopping --------------------------------------------------------------------------------
 
     def cancel(
-        self, ref: ObjectRef, force: bool = False, recursive: bool = True, begun: bool = True
-    ) -> bool:
-        entry = self.entries.of(ref)
-        if not begun and (entry.is_over or self.backend.has_begun(entry.task or ref.id)):
-            return False
+        self,
+        refs: Sequence[ObjectRef],
+        force: bool = False,
+        recursive: bool = True,
+        begun: bool = True,
+    ) -> None:
         if not recursive and self.backend.can.recursive:
             raise WorkbenchError(self.backend.can.recursive)
-        if not entry.is_over:
+        tasks = list[int]()
+        for ref in refs:
+            entry = self.entries.of(ref)
             task = entry.task or ref.id
-            group = [each.task for each in list(self.unfinished.values()) if each.job == task]
-            self._stop(group or [task], force)  # a job's first task stands for all
+            if not entry.is_over and (begun or not self.backend.has_begun(task)):
+                group = [each.task for each in list(self.unfinished.values()) if each.job == task]
+                tasks += group or [task]  # a job's first task stands for all
+        if tasks:
+            self._stop(tasks, force)
+
+    def withdraw(self, id: int) -> bool:
+        entry = self.entries.get(id)
+        if entry is None or entry.is_over or self.backend.has_begun(entry.task or id):
+            return False
+        self._stop([entry.task or id], False)
         return True
 
     def _stop(self, tasks: list[int], force: bool) -> None:
