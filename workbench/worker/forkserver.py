@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import math
 import os
 import select
 import signal
@@ -27,7 +28,8 @@ from workbench.worker.process import run_worker
 from workbench.worker.remains import Remains
 
 GRACE = 2.0
-"""Seconds that a worker has to end by itself. One with a running task doesn't use them."""
+"""Seconds that a worker has to end by itself, and what it leaves behind after SIGTERM. A worker
+with a running task doesn't use them."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -41,7 +43,7 @@ class Forkserver:
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
         self._remains: dict[int, Remains] = {}  # by worker
-        self._leaving: dict[int, float] = {}  # worker → deadline of its orderly end
+        self._killed_at: dict[int, float] = {}  # pid → end of its grace; inf: it was killed
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -78,26 +80,22 @@ class Forkserver:
             instruction = messages.popleft()
             if isinstance(instruction, Fork):
                 self._fork(instruction.worker)
-            elif instruction.grace:
-                self._leaving[instruction.worker] = time.monotonic() + GRACE
             else:
-                self._leaving[instruction.worker] = 0.0
+                until = time.monotonic() + GRACE if instruction.grace else 0.0
+                pids = [pid for pid, w in self._children.items() if w == instruction.worker]
+                self._killed_at |= dict.fromkeys(pids, until)
         return more
 
     def _timeout(self) -> float | None:
-        """Return the milliseconds until the next deadline of a worker."""
-        if not self._leaving:
-            return None
-        return max(min(self._leaving.values()) - time.monotonic(), 0.0) * 1000
+        """Return the milliseconds until the next process is killed."""
+        until = min(self._killed_at.values(), default=math.inf)
+        return None if until == math.inf else max(until - time.monotonic(), 0.0) * 1000
 
     def _kill_late(self) -> None:
         now = time.monotonic()
-        late = {worker for worker, until in self._leaving.items() if until <= now}
-        for pid, worker in self._children.items():
-            if worker in late:
-                os.kill(pid, signal.SIGKILL)
-        for worker in late:
-            del self._leaving[worker]
+        for pid in [pid for pid, until in self._killed_at.items() if until <= now]:
+            os.kill(pid, signal.SIGKILL)
+            self._killed_at[pid] = math.inf
 
     def _fork(self, worker: int) -> None:
         forkserver = os.getpid()
@@ -132,8 +130,9 @@ class Forkserver:
         finally:
             os._exit(status)
 
-    def _reap(self) -> None:
-        """Reap ended workers, and kill processes that they started and left behind.
+    def _reap(self) -> bool:
+        """Reap ended workers, and end processes that they started and left behind; False if no
+        process is left.
 
         These have become our children: we are a subreaper, as each worker is while it lives.
         """
@@ -141,13 +140,13 @@ class Forkserver:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if not pid:
-                return
-            self._kill_orphans()
+                return True
+            self._end_orphans()
+            self._killed_at.pop(pid, None)
             worker = self._children.pop(pid, None)
             if worker is not None:
-                self._leaving.pop(worker, None)
                 remains = self._remains.pop(worker)
                 self._outbox.put(remains.exit_event(worker, os.waitstatus_to_exitcode(status)))
                 remains.close()
@@ -155,26 +154,24 @@ class Forkserver:
     def _end(self) -> None:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
-        deadline = time.monotonic() + GRACE
-        self._reap()
-        while self._children and time.monotonic() < deadline:
-            poll.poll((deadline - time.monotonic()) * 1000)
-            self._reap()
+        until = time.monotonic() + GRACE
         for pid in self._children:
-            os.kill(pid, signal.SIGKILL)
-        self._children.clear()
-        with contextlib.suppress(ChildProcessError):  # until no child is left
-            while True:
-                os.waitpid(-1, 0)
-                self._kill_orphans()
+            self._killed_at[pid] = min(until, self._killed_at.get(pid, until))
+        while self._reap():
+            if poll.poll(self._timeout()):
+                os.read(self._wake_read, 4096)
+            self._kill_late()
 
-    def _kill_orphans(self) -> None:
-        me = os.getpid()
+    def _end_orphans(self) -> None:
+        """Ask them to end, and kill them later: a process that removes what libraries keep on disk
+        or in shared memory ignores SIGTERM, and ends by itself when all others have."""
+        me, until = os.getpid(), time.monotonic() + GRACE
         with contextlib.suppress(OSError), open(f"/proc/self/task/{me}/children", "rb") as file:
             for pid in map(int, file.read().split()):
-                if pid not in self._children:
+                if pid not in self._children and pid not in self._killed_at:
+                    self._killed_at[pid] = until
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                        os.kill(pid, signal.SIGTERM)
 
 
 def main() -> None:
