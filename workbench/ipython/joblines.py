@@ -225,11 +225,11 @@ class JobLines:
             self._lines[job] = line
             if self._router.is_terminal:
                 return
-            line.show()
-            self._router.cell(job.origin).jobs[job] = line.show
-            self._shown[line.name] = line
+            self._shown[line.name] = line  # first: the page asks about a line that it sees
             if len(self._shown) > MOST_LINES:
                 self._shown.popitem(last=False)
+            line.show()
+            self._router.cell(job.origin).jobs[job] = line.show
             self._closed.clear()
             if self._thread is None:
                 self._thread = threading.Thread(
