@@ -11,7 +11,7 @@ from tests.kernel.conftest import Kernel
 def test_start_takes_options_and_status_shows_them(fresh: Kernel) -> None:
     assert "No session is running" in fresh.ok("%workbench").text()
     start = "%workbench start --workers 3 --memory 64MB --session desk"
-    line = fresh.ok(start).text()
+    line = fresh.ok(f"%unload_ext workbench\n%load_ext workbench\n{start}").text()
     assert line == "Workbench started session desk: 3 workers, store of 64 MB.\n"
     fresh.ok("import numpy as np\na = np.zeros(10**6)\n%put a")
     status = fresh.ok("%workbench status").text()

@@ -5,17 +5,22 @@ The session is started first: its processes start while this one imports numpy a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from workbench.api import lifecycle
 from workbench.engines.choice import offered
 from workbench.errors import WorkbenchError
 
+_STARTS = re.compile(r"^\s*%workbench\s+start\b", re.MULTILINE)
+
 
 def load(shell: Any) -> None:
-    """Start the session and register the magics; print one line about what was started."""
+    """Start the session, unless the cell starts one itself, and register the magics; print one line
+    about what was started."""
     started = failed = None
-    if not lifecycle.is_initialized():
+    cell = shell.history_manager.input_hist_raw[-1]
+    if not (lifecycle.is_initialized() or _STARTS.search(cell)):
         try:
             started = lifecycle.init()
         except WorkbenchError as error:
