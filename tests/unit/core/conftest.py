@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,7 @@ class Stage:
 
 Make = Callable[..., Stage]
 Pair = Callable[..., tuple[Stage, Peer, Peer]]
+Drivers = Callable[..., tuple[Stage, list[Peer]]]
 
 
 @pytest.fixture
@@ -127,8 +129,19 @@ def stage() -> Make:
 def pair(stage: Make) -> Pair:
     """Makes a stage, its first driver, and its first worker."""
 
-    def make(**options: int) -> tuple[Stage, Peer, Peer]:
+    def make(linger: float = 0.0, **options: Any) -> tuple[Stage, Peer, Peer]:
         made = stage(**options)
-        return made, made.driver(), made.worker()
+        return made, made.driver(linger), made.worker()
+
+    return make
+
+
+@pytest.fixture
+def drivers(stage: Make) -> Drivers:
+    """Makes a stage, and so many drivers."""
+
+    def make(count: int = 1, linger: float = 0.0, **options: Any) -> tuple[Stage, list[Peer]]:
+        made = stage(**options)
+        return made, [made.driver(linger) for _ in range(count)]
 
     return make

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -41,9 +41,8 @@ def call(driver: Peer, actor: int) -> int:
     return result
 
 
-def test_it_goes_with_its_last_call(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.driver()
+def test_it_goes_with_its_last_call(drivers: Drivers) -> None:
+    s, (driver, _) = drivers(2, workers=1)
     call(driver, create(s, driver))
     s.turn()
     assert s.session.state.scheduler.actors
@@ -87,9 +86,8 @@ def test_an_actor_whose_worker_could_not_be_forked_gets_another(pair: Pair) -> N
     assert s.session.state.scheduler.actors[actor].state is ActorState.STARTING
 
 
-def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
-    s = stage(workers=2)
-    driver = s.driver()
+def test_actors_wait_for_processors_that_other_actors_have(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=2)
     first, _, third = (create(s, driver, 1000) for _ in range(3))
     assert len(s.starting) == 2 + 2  # the pool's, and two actors'
     fourth = create(s, driver)  # it asks for none
@@ -109,9 +107,8 @@ def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
     assert len(s.starting) == 1  # the one behind it needs both
 
 
-def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> None:
-    s = stage(workers=2)
-    driver = s.driver()
+def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=2)
     workers = [s.worker(), s.worker()]
     for running, cpus in ((2, 0), (1, 1000), (1, 1000)):
         if cpus:
@@ -125,9 +122,8 @@ def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> N
             s.all_read()
 
 
-def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> None:
-    s = stage(workers=1)
-    one, other = s.driver(), s.driver()
+def test_of_two_with_one_name_one_is_made_and_both_hear_which(drivers: Drivers) -> None:
+    s, (one, other) = drivers(2, workers=1)
     first, second = (create(s, d, name="actor:it", request=7) for d in (one, other))
     assert of(do.Found, one.inbox) == of(do.Found, other.inbox) == [do.Found(7, first)]
     actors = s.session.state.scheduler.actors
@@ -135,9 +131,8 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     assert actors[first].state is ActorState.STARTING
 
 
-def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
-    s = stage(workers=1)
-    maker, other = s.driver(), s.driver()
+def test_a_name_keeps_an_actor_only_if_it_is_detached(drivers: Drivers) -> None:
+    s, (maker, other) = drivers(2, workers=1)
     kept = create(s, maker, name="actor:kept", detached=True)
     short = create(s, maker, name="actor:short")
     actors = s.session.state.scheduler.actors
@@ -195,9 +190,8 @@ def test_that_it_is_being_made_is_none_of_its_calls(pair: Pair) -> None:
         ("it leaves", b"left by exit_actor()"),
     ],
 )
-def test_who_calls_one_that_has_ended_hears_why(stage: Make, end: str, says: bytes) -> None:
-    s = stage(workers=1)
-    driver, maker = s.driver(), s.worker()
+def test_who_calls_one_that_has_ended_hears_why(pair: Pair, end: str, says: bytes) -> None:
+    s, driver, maker = pair(workers=1)
     (argument,) = driver.submit(s.function(driver), (), ())
     actor = create(s, driver, deps=(argument,))
     result = call(driver, actor)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import ABOUT, Peer, grants, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -17,10 +17,9 @@ from workbench.core.memory_monitor import LATE
 from workbench.system.sizes import PAGE, inline_allowance
 
 
-def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
+def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
     """Small objects come unasked, so what would have been enough may not be any more."""
-    s = stage(capacity=10 * PAGE)
-    keeper, asker = s.driver(), s.driver()
+    s, (keeper, asker) = drivers(2, capacity=10 * PAGE)
     keeper.open_arena(20, granted=10)
     s.all_read()
     asker.open_arena(20, granted=2)
@@ -34,9 +33,8 @@ def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
     assert grants(asker) == [(1, 2 * PAGE)]
 
 
-def test_a_segment_that_got_lost_is_shared_again(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    writer, reader, other = s.driver(), s.driver(), s.driver()
+def test_a_segment_that_got_lost_is_shared_again(drivers: Drivers) -> None:
+    s, (writer, reader, other) = drivers(3, capacity=10 * PAGE)
     segment = writer.open_arena(20, granted=1)
     s.turn()
     object = writer.put(ev.Value(b"E", segment, 0, PAGE))
@@ -66,9 +64,8 @@ def test_who_reads_a_stream_has_the_segment_before_the_item(pair: Pair) -> None:
     assert [type(message) for message in driver.inbox] == [do.Shared, do.Item]
 
 
-def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    driver, other = s.driver(), s.driver()
+def test_a_refusal_lists_what_holds_the_room(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=10 * PAGE)
     segment = driver.open_arena(20, granted=9)
     s.turn()
     offset = 0
@@ -88,9 +85,8 @@ def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
     assert (told.objects[1].names, told.objects[1].holders) == (("m",), (driver.number,))
 
 
-def test_inline_objects_count_too(stage: Make) -> None:
-    s = stage(capacity=2 * PAGE)
-    driver = s.driver()
+def test_inline_objects_count_too(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=2 * PAGE)
     driver.put(ev.Value(bytes(2 * PAGE)))
     driver.open_arena(4, granted=1)
     s.turn()
@@ -129,9 +125,8 @@ def fill(s: Stage, peer: Peer) -> list[int]:
     return objects
 
 
-def test_half_of_the_store_and_no_more_until_some_are_gone(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver, other = s.driver(), s.driver()
+def test_half_of_the_store_and_no_more_until_some_are_gone(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=CAPACITY)
     objects = fill(s, driver)
     assert len(objects) * LEAVE == CAPACITY // 2
     assert not asks(s, other), "it is the store's share, not one's own"
@@ -139,9 +134,8 @@ def test_half_of_the_store_and_no_more_until_some_are_gone(stage: Make) -> None:
     assert asks(s, other)
 
 
-def test_large_objects_leave_less_of_it(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver = s.driver()
+def test_large_objects_leave_less_of_it(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY)
     segment = driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE)
     s.turn()
     driver.post(ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
@@ -152,9 +146,8 @@ def test_large_objects_leave_less_of_it(stage: Make) -> None:
     assert not asks(s, driver)
 
 
-def test_what_is_only_kept_warm_leaves_it_all(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver = s.driver()
+def test_what_is_only_kept_warm_leaves_it_all(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY)
     driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE)
     s.turn()
     assert asks(s, driver)
@@ -175,9 +168,8 @@ def test_arguments_of_tasks_take_of_it_until_these_are_over(pair: Pair) -> None:
     assert asks(s, driver)
 
 
-def test_the_machines_last_memory_is_not_given_for_them(stage: Make) -> None:
-    s = stage(capacity=CAPACITY, headroom=PAGE)
-    driver = s.driver()
+def test_the_machines_last_memory_is_not_given_for_them(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY, headroom=PAGE)
     driver.open_arena(CAPACITY // PAGE, granted=1)
     s.turn()
     s.post(0, Measured(3 * PAGE, 1000 * PAGE, ()))
@@ -218,9 +210,8 @@ def hung_up(s: Stage) -> list[int]:
     return [each.client for each in of(do.Hangup, s.turn())]
 
 
-def test_arguments_that_take_too_much_are_refused(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_arguments_that_take_too_much_are_refused(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     function = s.function(driver)
     s.all_read()
     driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -34,9 +34,8 @@ def test_short_tasks_are_sent_ahead(pair: Pair, seconds: list[float | None], sen
     assert runs(worker) == tasks[:sent]
 
 
-def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -> None:
-    s = stage(workers=2)
-    driver, busy = s.driver(), s.worker()
+def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(pair: Pair) -> None:
+    s, driver, busy = pair(workers=2)
     f = s.function(driver, seconds=BATCH_SECONDS / 8)
     tasks = [driver.submit(f, (), ())[0] for _ in range(8)]
     s.all_read()
@@ -145,10 +144,9 @@ NO_FILES = "Too many open files"
     ],
 )
 def test_workers_that_die_before_they_speak_are_not_made_for_ever(
-    stage: Make, status: int, unforked: str, tries: int, at_once: bool
+    drivers: Drivers, status: int, unforked: str, tries: int, at_once: bool
 ) -> None:
-    s = stage(workers=1)
-    driver = s.driver()
+    s, (driver,) = drivers(workers=1)
     f = s.function(driver)
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
@@ -269,9 +267,8 @@ def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -
     assert told(driver) == dict.fromkeys(chain, b"boom")
 
 
-def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_ten_thousand_objects_inside_each_other_are_freed_together(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     outer = driver.put(NONE)
     for _ in range(10_000):
         inner, outer = outer, driver.put(ev.Value(b"P", contains=(outer,)))
@@ -285,9 +282,8 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     assert not len(s.session.state.catalog)
 
 
-def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_places_at_which_refs_escape_are_counted_up_to_a_point(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     id = driver.put(NONE)
     for n in [*range(2 * MOST_SITES), 0]:
         driver.post(ev.Escape(id, f"line {n}"))
@@ -297,9 +293,8 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> N
     assert entry.escapes == tuple(f"line {n}" for n in range(MOST_SITES))
 
 
-def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    owner, reader = s.driver(), s.driver()
+def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(drivers: Drivers) -> None:
+    s, (owner, reader) = drivers(2, capacity=10 * PAGE)
     segment = owner.open_arena(20, granted=4)
     s.turn()
     id = owner.put(ev.Value(b"E", segment, 0, PAGE))

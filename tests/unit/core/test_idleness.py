@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, grants, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -87,11 +87,10 @@ def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Ma
     assert set(hung_up(out + passes(s, 0))) == {one.number, two.number}
 
 
-def kept_for_a_moment(stage: Make, final: bool = True) -> Stage:
+def kept_for_a_moment(drivers: Drivers, final: bool = True) -> Stage:
     """A session with an object whose last notebook was shut down, or crashed. If it may have to
     make way, it looks at once how much memory is left."""
-    s = stage(capacity=1 << 30, headroom=HEADROOM)
-    driver = s.driver(linger=60.0)
+    s, (driver,) = drivers(linger=60.0, capacity=1 << 30, headroom=HEADROOM)
     driver.put(ev.Value(bytes(1000)), "kept")
     s.turn()
     if final:
@@ -107,8 +106,8 @@ def left(s: Stage, nbytes: int) -> list[do.Anything]:
     return s.turn()
 
 
-def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make) -> None:
-    s = kept_for_a_moment(stage)
+def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(drivers: Drivers) -> None:
+    s = kept_for_a_moment(drivers)
     needed = s.session.state.budget.granted
     assert needed >= 1000, "the more it has, the sooner"
     assert do.Exit() not in left(s, needed + TOO_LITTLE)
@@ -116,10 +115,10 @@ def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make
     assert do.Exit() in left(s, needed + TOO_LITTLE - 1)
 
 
-def test_who_comes_back_finds_it_all_the_same(stage: Make) -> None:
-    s = kept_for_a_moment(stage, final=False)
+def test_who_comes_back_finds_it_all_the_same(drivers: Drivers) -> None:
+    s = kept_for_a_moment(drivers, final=False)
     assert do.Exit() not in left(s, 0)
-    s = kept_for_a_moment(stage)
+    s = kept_for_a_moment(drivers)
     s.driver(linger=60.0)
     assert do.Exit() not in left(s, 0)
     assert do.Measure() not in passes(s, 1.0)
@@ -169,9 +168,8 @@ def test_an_actor_stays(pair: Pair) -> None:
     assert hung_up(passes(s, IDLE)) == [worker.number]
 
 
-def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE, idle=IDLE)
-    driver, other = s.driver(), s.driver()
+def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=10 * PAGE, idle=IDLE)
     for peer in (driver, other):
         peer.open_arena(20, granted=4)
     s.turn()
@@ -193,9 +191,8 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
     assert grants(driver)[-1] == (3, 8 * PAGE)
 
 
-def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
-    s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
-    driver = s.driver()
+def test_nobody_gets_what_the_machine_does_not_have(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=100 * PAGE, headroom=10 * PAGE)
     driver.open_arena(200, granted=5)
     assert do.Measure() in s.turn()
     assert not driver.inbox, "it isn't known what is left"
@@ -227,9 +224,8 @@ def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     assert " 50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
 
 
-def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:
-    s = stage(capacity=100 * PAGE, headroom=PAGE)
-    keeper, asker = s.driver(), s.driver()
+def test_what_others_keep_warm_makes_room_on_the_machine_too(drivers: Drivers) -> None:
+    s, (keeper, asker) = drivers(2, capacity=100 * PAGE, headroom=PAGE)
     keeper.open_arena(200, granted=30)
     s.turn()
     measured(s, 50)
@@ -242,9 +238,8 @@ def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> Non
     assert grants(asker) == [(1, 20 * PAGE)]
 
 
-def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage: Make) -> None:
-    s = stage(workers=3, headroom=1000)
-    driver = s.driver()
+def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=3, headroom=1000)
     idle, busy = [s.worker() for _ in range(3)], list[Peer]()
     for _ in range(3):
         driver.submit(s.function(driver), (), ())
@@ -259,9 +254,8 @@ def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage:
 
 
 @pytest.mark.parametrize("others", [1, 0])
-def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int) -> None:
-    s = stage(workers=1 + others, headroom=1000)
-    driver = s.driver()
+def test_what_memory_ended_is_tried_again_unless_alone(drivers: Drivers, others: int) -> None:
+    s, (driver,) = drivers(workers=1 + others, headroom=1000)
     workers = [s.worker() for _ in range(1 + others)]
     f = s.function(driver)
     first, *_ = [driver.submit(f, (), (), retries=1)[0] for _ in workers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -38,9 +38,8 @@ def runner(s: Stage, task: int) -> Peer:
     return next(peer for peer in s.peers.values() if peer.runs and peer.runs[0].task == task)
 
 
-def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> None:
-    s = stage()
-    before, worker = s.driver(60.0), s.worker()
+def test_a_cell_goes_on_without_its_notebook_and_is_collected(pair: Pair) -> None:
+    s, before, worker = pair(linger=60.0)
     task = cell(s, before, returns=2)
     s.all_read()
     worker.post(ev.Output(task, "stdout", b"before\n"))
@@ -118,9 +117,8 @@ def test_how_it_ended(stage: Make) -> None:
     }  # fmt: skip
 
 
-def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(60.0), s.worker()
+def test_results_are_kept_for_a_reason_and_can_be_freed(pair: Pair) -> None:
+    s, driver, worker = pair(linger=60.0)
     task = cell(s, driver, returns=2)
     s.all_read()
     s.leave(driver)
@@ -183,10 +181,9 @@ def collect(s: Stage, peer: Peer, job: int, name: str = "") -> do.Collected:
     return found
 
 
-def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> None:
+def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(pair: Pair) -> None:
     """However it ended, and whoever had it before; how it ended, too."""
-    s = stage()
-    driver, worker = s.driver(60.0), s.worker()
+    s, driver, worker = pair(linger=60.0)
     task = finished(s, driver, worker, text="loss 0.1\n")
     failed = finished(s, driver, worker, name="cell 8", end=BOOM)
     for id in (task, failed):
@@ -213,9 +210,8 @@ def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> N
     assert answers == [(ev.Output(task, "stdout", b"loss 0.1\n", worker=1),), None]
 
 
-def test_what_a_kernel_that_died_had_is_found_by_its_name(stage: Make) -> None:
-    s = stage()
-    driver, worker = s.driver(60.0), s.worker()
+def test_what_a_kernel_that_died_had_is_found_by_its_name(pair: Pair) -> None:
+    s, driver, worker = pair(linger=60.0)
     task = finished(s, driver, worker, ev.Value(b"one"), ev.Value(b"two"))
     s.leave(driver)
     (record,) = records(s)
@@ -245,9 +241,8 @@ def grown(s: Stage, peer: Peer, pages: int) -> ev.Value:
 
 
 @pytest.mark.parametrize("spills", [False, True])
-def test_what_is_kept_makes_way_the_oldest_first(stage: Make, spills: bool) -> None:
-    s = stage(capacity=9 * PAGE, spills=spills)
-    driver, worker = s.driver(60.0), s.worker()
+def test_what_is_kept_makes_way_the_oldest_first(pair: Pair, spills: bool) -> None:
+    s, driver, worker = pair(linger=60.0, capacity=9 * PAGE, spills=spills)
     old, new = (finished(s, driver, worker, grown(s, worker, 2), name=n) for n in ("old", "new"))
     s.leave(driver)
     unseen_maker = s.driver(60.0)
@@ -301,9 +296,8 @@ def each(s: Stage, driver: Peer, size: int, submitted: int, first: int = 0) -> l
     return tasks
 
 
-def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, other, late = s.driver(60.0), s.driver(60.0), s.driver(60.0)
+def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(drivers: Drivers) -> None:
+    s, (driver, other, late) = drivers(3, linger=60.0, workers=1)
     s.worker()
     (first,) = each(s, driver, 4, 1)
     assert collect(s, other, first).results == (first, first + 1)
@@ -321,9 +315,8 @@ def test_who_collects_it_before_all_is_submitted_gets_the_rest_at_once(stage: Ma
     assert all(id in s.session.state.catalog for id in rest), "they hold it, too"
 
 
-def test_one_of_several_tasks_is_one_job(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
+def test_one_of_several_tasks_is_one_job(pair: Pair) -> None:
+    s, driver, worker = pair(linger=60.0, workers=1)
     tasks = each(s, driver, 3, 3)
     assert of(do.Began, driver.heard) == [do.Began(tasks[0], worker.worker)]
     for number, task in enumerate(tasks):
@@ -355,9 +348,8 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     assert (cancelled.state, cancelled.ended, cancelled.size) == ("stopped", 2, 2)
 
 
-def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
-    s = stage(workers=1)
-    mine, other = s.driver(60.0), s.driver(60.0)
+def test_of_another_drivers_job_nobody_can_be_part(drivers: Drivers) -> None:
+    s, (mine, other) = drivers(2, linger=60.0, workers=1)
     s.worker()
     (first,) = each(s, mine, 3, 1)
     (task,) = each(s, other, 3, 1, first)
@@ -380,9 +372,8 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make) -> None:
     assert (record.id, record.size, record.is_over) == (first, 1, False)
 
 
-def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
-    s = stage()
-    driver = s.driver(60.0)
+def test_a_call_of_an_actor_is_one_too(drivers: Drivers) -> None:
+    s, (driver,) = drivers(linger=60.0)
     actor = driver.create(s.function(driver), name="side")
     s.turn()
     while s.starting:
@@ -407,9 +398,8 @@ def answered(peer: Peer) -> list[int]:
     return [answer.request for answer in of(do.Answer, [*peer.heard, *peer.inbox])]
 
 
-def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Make) -> None:
-    s = stage(workers=3)
-    driver, other = s.driver(60.0), s.driver(60.0)
+def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, linger=60.0, workers=3)
     workers = [s.worker() for _ in range(3)]
     function = s.function(driver)
     (plain,) = driver.submit(function, (), (), origin=7)
@@ -431,9 +421,8 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Ma
     assert answered(driver) == [1]
 
 
-def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, worker = s.driver(60.0), s.worker()
+def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(pair: Pair) -> None:
+    s, driver, worker = pair(linger=60.0, workers=1)
     task = cell(s, driver, origin=7)
     s.all_read()
     driver.post(ev.Interrupt(1, 7, (task, 99)))
@@ -449,9 +438,8 @@ def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(stage: Ma
 
 
 @pytest.mark.parametrize("what", ["of a worker", "of an actor", "without a result"])
-def test_what_only_says_that_it_is_a_job(stage: Make, what: str) -> None:
-    s = stage()
-    driver, worker = s.driver(60.0), s.worker()
+def test_what_only_says_that_it_is_a_job(pair: Pair, what: str) -> None:
+    s, driver, worker = pair(linger=60.0)
     sender = worker if what == "of a worker" else driver
     sender.submit(
         s.function(driver), (), (), 0 if what == "without a result" else 1,
@@ -461,9 +449,8 @@ def test_what_only_says_that_it_is_a_job(stage: Make, what: str) -> None:
     assert not records(s)
 
 
-def test_an_id_that_its_maker_uses_again(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_an_id_that_its_maker_uses_again(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     for _ in range(2):
         driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", spec=ev.TaskSpec(job="cell 7")))
         driver.post(ev.Drop((driver.number << 32 | 99,)))

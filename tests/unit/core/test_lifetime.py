@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -35,9 +35,8 @@ def shut_down(s: Stage, driver: Peer) -> None:
     s.leave(driver)
 
 
-def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(stage: Make) -> None:
-    s = stage()
-    driver = s.driver(linger=60.0)
+def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(drivers: Drivers) -> None:
+    s, (driver,) = drivers(linger=60.0)
     driver.put(NONE, "kept")
     shut_down(s, driver)
     assert s.session.deadline() == s.now + FINAL
@@ -70,9 +69,8 @@ def test_it_is_kept_for_as_long_as_anybody_asked(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "runs"])
-def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends: bool) -> None:
-    s = stage()
-    driver, worker = s.driver(linger=60.0), s.worker()
+def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(pair: Pair, ends: bool) -> None:
+    s, driver, worker = pair(linger=60.0)
     driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1"))
     s.all_read()
     shut_down(s, driver)

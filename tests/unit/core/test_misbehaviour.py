@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make
+from tests.unit.core.conftest import Drivers, Make
 from tests.unit.core.peers import ABOUT, NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -53,9 +53,8 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(ev.Register(THEIRS + 9, b"how"), id="another's serializer"),
     ],
 )
-def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
-    s = stage(capacity=4 * PAGE)
-    rogue, honest = s.driver(), s.driver()
+def test_who_breaks_the_rules_is_hung_up_and_forgotten(drivers: Drivers, event: ev.Event) -> None:
+    s, (rogue, honest) = drivers(2, capacity=4 * PAGE)
     assert (rogue.number, honest.number) == (MINE >> ID_BITS, THEIRS >> ID_BITS)
     honest.post(ev.Opened(honest.id(), 4 * PAGE))
     honest.post(ev.Grow(1, PAGE))

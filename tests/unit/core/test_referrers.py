@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Pair, Stage
 from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -29,10 +29,9 @@ def asked(peer: Peer) -> int:
 
 
 @pytest.fixture
-def three(stage: Make) -> Three:
+def three(drivers: Drivers) -> Three:
     """An object that three drivers hold; the second has asked."""
-    s = stage()
-    owner, asker, other = s.driver(5.0), s.driver(5.0), s.driver(5.0)
+    s, (owner, asker, other) = drivers(3, linger=5.0)
     id = owner.put(ev.Value(b"x"), "name")
     s.turn()
     for peer in (asker, other):
@@ -139,9 +138,8 @@ def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
     )
 
 
-def test_nobody_is_asked_of_what_is_not_there(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_nobody_is_asked_of_what_is_not_there(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     driver.post(ev.Ask(1, "why", 99))
     s.turn()
     assert answer(driver) is None
