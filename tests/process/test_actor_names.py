@@ -50,7 +50,6 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     assert wb.get(looks.remote()) == ("mine", ["it"], 2)
     assert wb.get(Looks.remote().look.remote()) == ("mine", ["it"], 3)
     del own
-    wb.shutdown()
 
 
 def test_names_that_cannot_be(session: Engine) -> None:

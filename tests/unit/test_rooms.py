@@ -200,12 +200,6 @@ def test_the_core_has_no_clock_no_socket_no_thread() -> None:
         assert not forbidden & {name.partition(".")[0] for _, name in edges(file)}, file
 
 
-def test_segments_need_no_numpy() -> None:
-    """So that the server, which holds every segment's descriptors, stays light."""
-    for file in ("segment.py", "spill.py"):
-        assert "numpy" not in {name for _, name in edges(PACKAGE / "memory" / file)}
-
-
 def test_no_test_sleeps() -> None:
     needle = "sleep" + "("
     found = [str(file) for file in TESTS.rglob("*.py") if needle in file.read_text()]
