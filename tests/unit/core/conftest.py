@@ -54,6 +54,12 @@ class Stage:
                 self.starting.append(instruction.worker)
         return out
 
+    def say(self, peer: Peer, *events: ev.Event) -> list[do.Anything]:
+        """The peer says these, and the batch is handed over."""
+        for event in events:
+            peer.post(event)
+        return self.turn()
+
     def all_read(self) -> None:
         """Everybody takes in and answers everything, until nobody has anything to say."""
         self.turn()

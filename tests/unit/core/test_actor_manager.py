@@ -95,8 +95,7 @@ def test_actors_wait_for_processors_that_other_actors_have(drivers: Drivers) -> 
     assert actors[fourth].worker is not None
     assert actors[third].worker is None
     create(s, driver, 2000)
-    driver.post(ev.KillActor(first))
-    s.turn()
+    s.say(driver, ev.KillActor(first))
     while s.starting:
         s.worker()
     died = actors[first].worker
@@ -136,8 +135,7 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(drivers: Drivers) -> None:
     kept = create(s, maker, name="actor:kept", detached=True)
     short = create(s, maker, name="actor:short")
     actors = s.session.state.scheduler.actors
-    other.post(ev.Find(1, "actor:short"))
-    s.turn()
+    s.say(other, ev.Find(1, "actor:short"))
     assert do.Found(1, short) in other.inbox
     other.holds[short] += 1
     s.leave(maker)
@@ -147,9 +145,7 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(drivers: Drivers) -> None:
     assert set(actors) == {kept}
     again = create(s, other, name="actor:short", request=2)
     assert do.Found(2, again) in other.inbox
-    other.post(ev.KillActor(again))
-    other.post(ev.Find(3, "actor:short"))
-    s.turn()
+    s.say(other, ev.KillActor(again), ev.Find(3, "actor:short"))
     assert do.Found(3, 0) in other.inbox
 
 
@@ -233,8 +229,7 @@ def test_a_full_concurrency_group_holds_up_no_other(pair: Pair) -> None:
     sent = [run.task for run in first.runs]
     assert [task for task in sent if task in many] == many[: 2 + AHEAD]
     assert [task for task in sent if task not in many] == few + unknown
-    driver.post(ev.KillActor(actor, restart=True))
-    s.turn()
+    s.say(driver, ev.KillActor(actor, restart=True))
     s.crash(first)
     again = [run.task for run in home(s).runs]  # but for those that had begun
     assert unknown[0] in again

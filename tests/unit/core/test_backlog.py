@@ -58,8 +58,7 @@ def test_what_a_container_holds_dies_in_parts(drivers: Drivers) -> None:
     s, (holder, other) = drivers(2)
     objects = put(s, holder, MANY)
     outer = other.put(ev.Value(b"P", contains=tuple(objects)))
-    holder.post(ev.Drop(tuple(objects)))
-    s.turn()
+    s.say(holder, ev.Drop(tuple(objects)))
     assert len(s.session.state.catalog) == MANY + 1
     other.drop(outer)
     assert turns(s) >= MANY // STEPS
@@ -73,8 +72,7 @@ def test_what_who_leaves_held_dies_in_parts_and_others_are_served(drivers: Drive
     other.borrow((objects[0], objects[-1]))
     s.leave(holder)
     assert s.session.state.catalog.backlog.work
-    other.post(ev.Want((kept, objects[-1])))
-    s.turn()
+    s.say(other, ev.Want((kept, objects[-1])))
     assert [type(m) for m in other.inbox] == [do.Ready, do.Ready]
     assert s.session.state.catalog.backlog.work
     assert turns(s) >= MANY // STEPS - 2

@@ -25,11 +25,9 @@ def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
     asker.open_arena(20, granted=2)
     s.turn()
     keeper.put(ev.Value(b"P" * 100))
-    keeper.post(ev.Trimmed(2 * PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(2 * PAGE, answer=True))
     assert list(keeper.inbox) == [do.Trim(2 * PAGE), do.Trim(100)]
-    keeper.post(ev.Trimmed(PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(PAGE, answer=True))
     assert grants(asker) == [(1, 2 * PAGE)]
 
 
@@ -39,8 +37,7 @@ def test_a_segment_that_got_lost_is_shared_again(drivers: Drivers) -> None:
     s.turn()
     object = writer.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((object,))
-    reader.post(ev.Want((object,)))
-    s.turn()
+    s.say(reader, ev.Want((object,)))
     reader.inbox.clear()
     for peer in (reader, other):
         peer.post(ev.Reshare(5, segment))
@@ -59,8 +56,7 @@ def test_who_reads_a_stream_has_the_segment_before_the_item(pair: Pair) -> None:
     s.all_read()
     value = worker.value(1)
     assert value is not None
-    worker.post(ev.Yielded(task, worker.id(), value))
-    s.turn()
+    s.say(worker, ev.Yielded(task, worker.id(), value))
     assert [type(message) for message in driver.inbox] == [do.Shared, do.Item]
 
 
@@ -111,8 +107,7 @@ LEAVE = inline_allowance(CAPACITY)
 def asks(s: Stage, peer: Peer) -> bool:
     """Whether it gets leave for another allowance."""
     peer.inbox.clear()
-    peer.post(ev.Ask(1, "inline"))
-    s.turn()
+    s.say(peer, ev.Ask(1, "inline"))
     (answer,) = of(do.Answer, peer.inbox)
     return not answer.text
 
@@ -138,8 +133,7 @@ def test_large_objects_leave_less_of_it(drivers: Drivers) -> None:
     s, (driver,) = drivers(capacity=CAPACITY)
     segment = driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE)
     s.turn()
-    driver.post(ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
-    s.turn()
+    s.say(driver, ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
     assert asks(s, driver)
     driver.put(ev.Value(bytes(PAGE)))
     s.turn()
@@ -214,6 +208,5 @@ def test_arguments_that_take_too_much_are_refused(drivers: Drivers) -> None:
     s, (driver,) = drivers()
     function = s.function(driver)
     s.all_read()
-    driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))
-    (hangup,) = of(do.Hangup, s.turn())
+    (hangup,) = of(do.Hangup, s.say(driver, ev.Submit(driver.id(), function, bytes(64 << 20))))
     assert "more arguments" in hangup.reason

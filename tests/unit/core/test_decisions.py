@@ -92,8 +92,7 @@ def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
         worker = s.worker()
         assert runs(worker) == [tasks[0], tasks[2]]
     else:
-        worker.post(ev.GaveBack((tasks[1],)))
-        s.turn()
+        s.say(worker, ev.GaveBack((tasks[1],)))
         assert runs(worker) == tasks
     assert told(driver)[tasks[1]] == b"!cancelled"
 
@@ -211,8 +210,7 @@ def test_a_task_given_back_twice_is_run_once(pair: Pair) -> None:
     s, driver, worker = pair()
     task = driver.submit(s.function(driver), (), ())[0]
     s.turn()
-    worker.post(ev.GaveBack((task, task)))
-    s.turn()
+    s.say(worker, ev.GaveBack((task, task)))
     assert runs(worker) == [task, task], "sent, given back, and sent again"
 
 
@@ -235,8 +233,7 @@ def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: b
     s.all_read()
     (child,) = worker.submit(function, (), ())
     (other,) = driver.submit(function, (), ())
-    driver.post(ev.Cancel((parent,), recursive=recursive))
-    out = s.turn()
+    out = s.say(driver, ev.Cancel((parent,), recursive=recursive))
     assert do.Send(worker.number, do.Stop(parent)) in out
     left = s.session.state.scheduler.tasks.keys()
     assert left == {parent, other} | (set() if recursive else {child})
@@ -248,11 +245,9 @@ def test_any_result_stands_for_its_task(pair: Pair) -> None:
     (running,) = driver.submit(function, (), ())
     first, _, last = driver.submit(function, (), (), returns=3)
     s.turn()
-    driver.post(ev.Cancel((running, last), begun=False))
-    s.turn()
+    s.say(driver, ev.Cancel((running, last), begun=False))
     assert s.session.state.scheduler.tasks.keys() == {running}
-    driver.post(ev.Cancel((first, last)))
-    assert do.Stop not in map(type, s.turn())
+    assert do.Stop not in map(type, s.say(driver, ev.Cancel((first, last))))
 
 
 def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -> None:
@@ -309,18 +304,15 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(drivers: Drivers
     owner.drop(id)
     s.turn()
     assert not of(do.Release, owner.inbox), "it is shown"
-    reader.post(Left())
-    s.turn()
+    s.say(reader, Left())
     assert do.Release(((0, PAGE),)) in owner.inbox
 
 
 def test_the_last_driver_ends_its_session_though_it_shows_objects(stage: Make) -> None:
     s = stage()
     driver = s.driver(linger=60.0)
-    driver.post(ev.Bye(shows=True))
-    assert do.Exit() in s.turn()
+    assert do.Exit() in s.say(driver, ev.Bye(shows=True))
     s = stage()
     driver = s.driver(linger=60.0)
-    driver.post(ev.Bye(lingers=True, shows=True))
-    assert do.Exit() not in s.turn()
+    assert do.Exit() not in s.say(driver, ev.Bye(lingers=True, shows=True))
     assert s.session.deadline() == 60.0

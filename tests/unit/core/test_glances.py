@@ -14,8 +14,7 @@ from workbench.format import OWN
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:
     peer.inbox.clear()
-    peer.post(ev.Ask(7, what, id, name))
-    s.turn()
+    s.say(peer, ev.Ask(7, what, id, name))
     (answer,) = of(do.Answer, peer.inbox)
     assert answer.request == 7
     return answer

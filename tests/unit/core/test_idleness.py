@@ -10,7 +10,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
 from workbench.core.idleness import LEFT
-from workbench.core.loop_events import Measured, Tick, WorkerExited
+from workbench.core.loop_events import Measured, Tick
 from workbench.core.memory_monitor import TOO_LITTLE
 from workbench.core.session import Session
 from workbench.system.sizes import PAGE
@@ -44,8 +44,7 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     s.turn()
     assert set(hung_up(passes(s, 1))) == {one.number, two.number}
     for worker in (one, two):
-        s.post(0, WorkerExited(worker.worker, 0))
-        assert not of(do.Fork, s.leave(worker)), "nobody has anything to do for it"
+        assert not of(do.Fork, s.crash(worker, 0)), "nobody has anything to do for it"
     assert not s.session.state.scheduler.workers
     assert s.session.deadline() is None
     assert not passes(s, 10 * IDLE), "once is enough"
@@ -81,8 +80,7 @@ def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Ma
     """The next notebook on a small machine needs their memory."""
     s = stage(workers=2, idle=IDLE)
     driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
-    driver.post(ev.Bye(lingers=True, final=True))
-    s.turn()
+    s.say(driver, ev.Bye(lingers=True, final=True))
     out = s.leave(driver)
     assert set(hung_up(out + passes(s, 0))) == {one.number, two.number}
 
@@ -94,8 +92,7 @@ def kept_for_a_moment(drivers: Drivers, final: bool = True) -> Stage:
     driver.put(ev.Value(bytes(1000)), "kept")
     s.turn()
     if final:
-        driver.post(ev.Bye(lingers=True, final=True))
-        s.turn()
+        s.say(driver, ev.Bye(lingers=True, final=True))
     asked = do.Measure() in s.leave(driver) + s.turn(0)
     assert asked is final
     return s
@@ -136,8 +133,7 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(pair: Pair) -> No
     assert hung_up(passes(s, IDLE)) == [worker.number]
     driver.submit(function, (), ())
     assert len(of(do.Fork, s.turn())) == 1
-    s.post(0, WorkerExited(worker.worker, 0))
-    s.leave(worker)
+    s.crash(worker, 0)
     another = s.worker()
     s.all_read()
     assert another.runs
@@ -148,11 +144,9 @@ def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
     task = driver.submit(s.function(driver), (), (), origin=5)[0]
     s.all_read()
     worker.runs.popleft()
-    worker.post(ev.Done(task, (NONE,), 0.1, threads=True))
-    s.turn()
+    s.say(worker, ev.Done(task, (NONE,), 0.1, threads=True))
     driver.inbox.clear()
-    worker.post(ev.Output(task, "stdout", b"late"))
-    s.turn()
+    s.say(worker, ev.Output(task, "stdout", b"late"))
     assert list(driver.inbox) == [ev.Output(task, "stdout", b"late", 5, worker.worker)]
     assert not hung_up(passes(s, IDLE))
 
@@ -177,12 +171,10 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(drivers: Drive
         peer.inbox.clear()
     passes(s, IDLE)
     assert list(driver.inbox) == list(other.inbox) == [do.Trim(4 * PAGE)]
-    driver.post(ev.Trimmed(4 * PAGE, answer=True))
-    s.turn()
+    s.say(driver, ev.Trimmed(4 * PAGE, answer=True))
     assert s.session.state.budget.granted == 4 * PAGE
     passes(s, IDLE)
-    driver.post(ev.Grow(2, 8 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(2, 8 * PAGE))
     assert list(other.inbox) == [do.Trim(4 * PAGE)], "asked once; it may be stopped"
     assert not grants(driver)[-1][1], "and nobody waits for it"
     other.post(ev.Trimmed(4 * PAGE, answer=True))
@@ -198,14 +190,11 @@ def test_nobody_gets_what_the_machine_does_not_have(drivers: Drivers) -> None:
     assert not driver.inbox, "it isn't known what is left"
     measured(s, 20)
     assert grants(driver) == [(1, 5 * PAGE)]
-    driver.post(ev.Grow(2, 5 * PAGE))
-    driver.post(ev.Grow(3, 1 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(2, 5 * PAGE), ev.Grow(3, 1 * PAGE))
     measured(s, 17)  # somebody else has taken some
     measured(s, 11)
     assert grants(driver)[1:] == [(2, 5 * PAGE), (3, PAGE)]
-    driver.post(ev.Grow(4, 5 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(4, 5 * PAGE))
     measured(s, 11)
     answer = of(do.Grown, driver.inbox)[-1]
     assert answer.granted == 0
@@ -233,8 +222,7 @@ def test_what_others_keep_warm_makes_room_on_the_machine_too(drivers: Drivers) -
     s.turn()
     measured(s, 6)
     assert keeper.inbox[-1] == do.Trim(15 * PAGE)
-    keeper.post(ev.Trimmed(15 * PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(15 * PAGE, answer=True))
     assert grants(asker) == [(1, 20 * PAGE)]
 
 
@@ -287,8 +275,7 @@ def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) 
             message = keeper.inbox.popleft()
             assert isinstance(message, do.Trim)
             asked += 1
-            keeper.post(ev.Trimmed(message.nbytes, answer=True))
-            s.turn()
+            s.say(keeper, ev.Trimmed(message.nbytes, answer=True))
         assert s.session.state.budget.granted <= 64 * PAGE, n
     assert asked <= 50, "once for so much growth, not for each object"
 
@@ -318,8 +305,7 @@ def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
     keeper, segment = keeper_of(s, 4)
     keeper.put(ev.Value(bytes(PAGE)))
     s.turn()
-    keeper.post(ev.Trimmed(0, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(0, answer=True))
     passes(s, 10)
     assert len(of(do.Trim, keeper.inbox)) == 1
     object = keeper.put(ev.Value(b"E", segment, 0, PAGE))

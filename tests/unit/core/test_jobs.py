@@ -42,8 +42,7 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(pair: Pair) -> Non
     s, before, worker = pair(linger=60.0)
     task = cell(s, before, returns=2)
     s.all_read()
-    worker.post(ev.Output(task, "stdout", b"before\n"))
-    s.turn()
+    s.say(worker, ev.Output(task, "stdout", b"before\n"))
     assert shown(before) == [("stdout", b"before\n", 7)]
     s.leave(before)
     s.turn(after=3.0)
@@ -53,16 +52,14 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(pair: Pair) -> Non
     )
     worker.post(ev.Output(task, "stdout", b"between\n"))
     after = s.driver(60.0)
-    after.post(ev.Collect(1, task, origin=3))
-    s.turn()
+    s.say(after, ev.Collect(1, task, origin=3))
     assert shown(after) == [("stdout", b"before\nbetween\n", 3)]
     assert collected(after).results == (task, task + 1)
     after.inbox.clear()
     after.holds.update((task, task + 1))
     worker.post(ev.Output(task, "stdout", b"after\n"))
     worker.finish((NONE, ev.Value(b"the result")), 1.0)
-    after.post(ev.Want((task + 1,)))
-    s.turn()
+    s.say(after, ev.Want((task + 1,)))
     assert shown(after) == [("stdout", b"after\n", 3)]
     assert do.Ready(task + 1, ev.Value(b"the result")) in after.inbox
     (record,) = records(s)
@@ -124,14 +121,11 @@ def test_results_are_kept_for_a_reason_and_can_be_freed(pair: Pair) -> None:
     s.leave(driver)
     worker.finish((NONE, ev.Value(b"the result")), 1.0)
     after = s.driver(60.0)
-    after.post(ev.Ask(1, "why", task + 1))
-    s.turn()
+    s.say(after, ev.Ask(1, "why", task + 1))
     (answer,) = of(do.Answer, after.inbox)
     assert answer.account is not None
     assert [(pin.reason, pin.detail) for pin in answer.account.pins] == [("job", "cell 7")]
-    after.post(ev.Free((task + 1,)))
-    after.post(ev.Collect(1, task))
-    s.turn()
+    s.say(after, ev.Free((task + 1,)), ev.Collect(1, task))
     assert collected(after).results == (task, 0)
 
 
@@ -142,10 +136,7 @@ def test_of_very_many_the_last_are_remembered_and_fewer_are_listed(stage: Make) 
     tasks = [finished(s, driver, worker, name=f"cell {n}") for n in range(15)]
     assert [record.id for record in records(s)] == tasks[-7:]
     other = s.driver(60.0)
-    other.post(ev.Ask(3, "jobs"))
-    other.post(ev.Collect(1, tasks[3]))
-    other.post(ev.Collect(2, tasks[2]))
-    s.turn()
+    s.say(other, ev.Ask(3, "jobs"), ev.Collect(1, tasks[3]), ev.Collect(2, tasks[2]))
     (answer,) = of(do.Answer, other.inbox)
     assert [record.id for record in answer.jobs] == tasks[3:]
     known, unknown = of(do.Collected, other.inbox)
@@ -174,8 +165,7 @@ def finished(
 
 def collect(s: Stage, peer: Peer, job: int, name: str = "") -> do.Collected:
     peer.inbox.clear()
-    peer.post(ev.Collect(1, job, origin=3, name=name))
-    s.turn()
+    s.say(peer, ev.Collect(1, job, origin=3, name=name))
     found = collected(peer)
     s.all_read()
     return found
@@ -193,19 +183,15 @@ def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(pair: Pair) -> No
     other = s.driver(60.0)
     for _ in range(2):
         for peer in (driver, other):
-            peer.post(ev.Collect(1, task, origin=3))
-            s.turn()
+            s.say(peer, ev.Collect(1, task, origin=3))
             assert shown(peer)[-1] == ("stdout", b"loss 0.1\n", 3)
             s.all_read()
     for id, end in ((task, NONE), (failed, BOOM)):
         collect(s, other, id)
-        other.post(ev.Want((id,)))
-        s.turn()
+        s.say(other, ev.Want((id,)))
         assert do.Ready(id, end) in other.inbox
         s.all_read()
-    driver.post(ev.Ask(7, "log", task))
-    driver.post(ev.Ask(8, "log", 99))
-    s.turn()
+    s.say(driver, ev.Ask(7, "log", task), ev.Ask(8, "log", 99))
     answers = [answer.outputs for answer in of(do.Answer, driver.inbox)]
     assert answers == [(ev.Output(task, "stdout", b"loss 0.1\n", worker=1),), None]
 
@@ -339,8 +325,7 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     worker.finish((NONE, NONE), 1.0)
     task, _ = each(s, stops, 5, 2)
     s.leave(leaves)
-    stops.post(ev.Cancel((task,)))
-    s.turn()
+    s.say(stops, ev.Cancel((task,)))
     worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
     s.turn()
     done, cancelled = records(s)
@@ -425,10 +410,8 @@ def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(pair: Pai
     s, driver, worker = pair(linger=60.0, workers=1)
     task = cell(s, driver, origin=7)
     s.all_read()
-    driver.post(ev.Interrupt(1, 7, (task, 99)))
-    s.turn()
-    driver.post(ev.Interrupt(2, 7, (task,), force=True))
-    out = s.turn()
+    s.say(driver, ev.Interrupt(1, 7, (task, 99)))
+    out = s.say(driver, ev.Interrupt(2, 7, (task,), force=True))
     assert do.Kill(worker.worker) in out
     assert not answered(driver)
     s.crash(worker)
@@ -453,6 +436,5 @@ def test_an_id_that_its_maker_uses_again(drivers: Drivers) -> None:
     s, (driver,) = drivers()
     for _ in range(2):
         driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", spec=ev.TaskSpec(job="cell 7")))
-        driver.post(ev.Drop((driver.number << 32 | 99,)))
-        s.turn()
+        s.say(driver, ev.Drop((driver.number << 32 | 99,)))
     assert [(record.number, record.state) for record in records(s)] == [(2, "failed")]

@@ -118,8 +118,7 @@ def test_a_worker_that_was_lent_is_not_surplus_at_once(pair: Pair) -> None:
     driver.drop(id)
     s.all_read()
     assert of(do.TakeBack, extra.heard) == [do.TakeBack(line)]
-    extra.post(ev.Returned(line))
-    assert not of(do.Hangup, s.turn())
+    assert not of(do.Hangup, s.say(extra, ev.Returned(line)))
     (hangup,) = of(do.Hangup, s.turn(after=SPARE_SECONDS))
     assert hangup.client == extra.number
 
@@ -190,8 +189,7 @@ def test_a_task_that_had_ended_when_its_worker_died_at_another(pair: Pair, retri
     task = driver.id()  # only now it says what it had sent by the lease, and has no result of
     driver.holds[task] += 1
     driver.post(ev.Submit(task, function, b"", (), (), 1, "f", retries=retries, line=line))
-    driver.post(ev.LineClosed(line))
-    s.turn()
+    s.say(driver, ev.LineClosed(line))
     another = s.worker()
     s.all_read()
     assert [run.task for run in another.runs] == [task] * retries

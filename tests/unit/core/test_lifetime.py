@@ -30,8 +30,7 @@ def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) ->
 
 def shut_down(s: Stage, driver: Peer) -> None:
     """As a kernel leaves that a person shut down."""
-    driver.post(ev.Bye(lingers=True, final=True))
-    s.turn()
+    s.say(driver, ev.Bye(lingers=True, final=True))
     s.leave(driver)
 
 
@@ -84,8 +83,7 @@ def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
     admin = s.admin()
-    admin.post(ev.Ask(1, "overview"))
-    (sent,) = of(do.Send, s.turn())
+    (sent,) = of(do.Send, s.say(admin, ev.Ask(1, "overview")))
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None
     assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "admin"]

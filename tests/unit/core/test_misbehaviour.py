@@ -59,13 +59,9 @@ def test_who_breaks_the_rules_is_hung_up_and_forgotten(drivers: Drivers, event: 
     honest.post(ev.Opened(honest.id(), 4 * PAGE))
     honest.post(ev.Grow(1, PAGE))
     honest.put(NONE)
-    rogue.post(ev.Opened(SEGMENT, 4 * PAGE))
-    rogue.post(ev.Grow(1, 2 * PAGE))
-    s.turn()
-    rogue.post(sealed(MINE + 2, placed(0)))
-    s.turn()
-    rogue.post(event)
-    assert [i.client for i in of(do.Hangup, s.turn())] == [rogue.number]
+    s.say(rogue, ev.Opened(SEGMENT, 4 * PAGE), ev.Grow(1, 2 * PAGE))
+    s.say(rogue, sealed(MINE + 2, placed(0)))
+    assert [i.client for i in of(do.Hangup, s.say(rogue, event))] == [rogue.number]
     assert of(do.Discard, s.leave(rogue)) == [do.Discard(SEGMENT)]
     assert len(s.session.state.catalog) == 1
     assert list(s.session.state.budget.arenas) == [THEIRS + 1]

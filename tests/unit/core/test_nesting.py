@@ -127,8 +127,7 @@ def test_items_of_a_generator_end_the_wait_for_them(pair: Pair) -> None:
     s.all_read()
     driver.submit(f, (), ())  # what would begin there
     stream = worker.submit(f, (), (), spec=ev.TaskSpec(ahead=4))[0]
-    worker.post(ev.Blocked(worker.runs[0].task, 1, (stream,), 1, item=1))
-    s.turn()
+    s.say(worker, ev.Blocked(worker.runs[0].task, 1, (stream,), 1, item=1))
     helper = s.worker()
     s.all_read()
     assert helper.runs[0].task == stream

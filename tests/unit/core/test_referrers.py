@@ -36,8 +36,7 @@ def three(drivers: Drivers) -> Three:
     s.turn()
     for peer in (asker, other):
         peer.borrow((id,))
-    asker.post(ev.Ask(7, "why", id))
-    s.turn()
+    s.say(asker, ev.Ask(7, "why", id))
     return s, owner, asker, other, id
 
 
@@ -47,8 +46,7 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(three: Three) -> No
     asker.post(ev.Explained(asked(asker), (), False, 1000))
     s.turn()
     assert not of(do.Answer, asker.inbox)
-    other.post(ev.Explained(asked(other), ()))
-    s.turn()
+    s.say(other, ev.Explained(asked(other), ()))
     account = answer(asker)
     assert account is not None
     assert account.pins == (
@@ -62,8 +60,7 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(three: Three) -> No
 
 def test_who_does_not_answer_is_named_all_the_same(three: Three) -> None:
     s, owner, asker, _, _ = three
-    owner.post(ev.Explained(asked(owner), PLACES))
-    s.turn()
+    s.say(owner, ev.Explained(asked(owner), PLACES))
     assert s.session.deadline() == s.now + PATIENCE
     s.turn(after=PATIENCE)
     account = answer(asker)
@@ -80,8 +77,7 @@ def test_who_asks_for_all_of_it_waits_longer(three: Three) -> None:
     s.turn()
     for peer in (owner, asker, other):
         peer.inbox.clear()
-    asker.post(ev.Ask(8, "why", id, deep=True))
-    s.turn()
+    s.say(asker, ev.Ask(8, "why", id, deep=True))
     assert [m.deep for m in owner.inbox if isinstance(m, do.Explain)] == [True]
     assert s.session.deadline() == s.now + DEEP_PATIENCE
 
@@ -121,11 +117,8 @@ def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
         driver.submit(s.function(driver), (), (id,), name=name)[0] for name in ("runs", "waits")
     )
     driver.post(ev.Pin(id, "Cell In[3], line 1"))
-    driver.post(ev.Escape(id, "Cell In[4], line 2"))
-    driver.post(ev.Ask(1, "why", id))
-    s.turn()
-    driver.post(ev.Explained(asked(driver), ()))
-    s.turn()
+    s.say(driver, ev.Escape(id, "Cell In[4], line 2"), ev.Ask(1, "why", id))
+    s.say(driver, ev.Explained(asked(driver), ()))
     account = answer(driver)
     assert account is not None
     assert account.pins == (
@@ -140,6 +133,5 @@ def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
 
 def test_nobody_is_asked_of_what_is_not_there(drivers: Drivers) -> None:
     s, (driver,) = drivers()
-    driver.post(ev.Ask(1, "why", 99))
-    s.turn()
+    s.say(driver, ev.Ask(1, "why", 99))
     assert answer(driver) is None

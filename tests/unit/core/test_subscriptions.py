@@ -99,8 +99,7 @@ def test_the_history_forgets(drivers: Drivers) -> None:
 def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
     """The next part of a look at all there is."""
     peer.inbox.clear()
-    peer.post(ev.Subscribe(5, once=True, search=search))
-    s.turn()
+    s.say(peer, ev.Subscribe(5, once=True, search=search))
     (message,) = of(do.Changed, peer.inbox)
     assert message.request == 5
     return message.change
