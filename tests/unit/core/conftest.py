@@ -72,6 +72,11 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
+    def finish(self, worker: Peer, values: tuple[ev.Value, ...], seconds: float) -> None:
+        """What the worker runs is over, and everybody knows."""
+        worker.finish(values, seconds)
+        self.all_read()
+
     def meet(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
         """Somebody who is about to say Hello."""
         self._numbers += 1

@@ -31,8 +31,7 @@ def home(s: Stage) -> Peer:
     """The worker in which the actor is made, when it is."""
     worker = s.worker()
     s.all_read()
-    worker.finish((NONE,), 0.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 0.0)
     return worker
 
 
@@ -117,8 +116,7 @@ def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(drivers: Drivers)
         s.all_read()
         assert sum(bool(worker.runs) for worker in workers) == running
         while any(worker.runs for worker in workers):
-            next(worker for worker in workers if worker.runs).finish((NONE,), 1.0)
-            s.all_read()
+            s.finish(next(worker for worker in workers if worker.runs), (NONE,), 1.0)
 
 
 def test_of_two_with_one_name_one_is_made_and_both_hear_which(drivers: Drivers) -> None:
@@ -192,8 +190,7 @@ def test_who_calls_one_that_has_ended_hears_why(pair: Pair, end: str, says: byte
     actor = create(s, driver, deps=(argument,))
     result = call(driver, actor)
     s.all_read()
-    maker.finish((BOOM if end == "its argument fails" else NONE,), 0.0)
-    s.all_read()
+    s.finish(maker, (BOOM if end == "its argument fails" else NONE,), 0.0)
     if end == "it can't be made":
         s.worker()
         s.all_read()

@@ -56,8 +56,7 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     assert three.runs
     s.worker()
     assert not hung_up(passes(s, 2 * IDLE)), "a task runs"
-    three.finish((NONE,), 0.1)
-    s.all_read()
+    s.finish(three, (NONE,), 0.1)
     assert not hung_up(passes(s, IDLE - 1))
     driver.put(NONE)
     assert not hung_up(passes(s, IDLE - 1)), "it was used"
@@ -157,8 +156,7 @@ def test_an_actor_stays(pair: Pair) -> None:
     s.turn()
     actor = s.worker()
     s.all_read()
-    actor.finish((NONE,), 0.1)
-    s.all_read()
+    s.finish(actor, (NONE,), 0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
 
 

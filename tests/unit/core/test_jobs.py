@@ -158,8 +158,7 @@ def finished(
     s.all_read()
     if text:
         worker.post(ev.Output(task, "stdout", text.encode()))
-    worker.finish((end, *results), 1.0)
-    s.all_read()
+    s.finish(worker, (end, *results), 1.0)
     return task
 
 
@@ -235,8 +234,7 @@ def test_what_is_kept_makes_way_the_oldest_first(pair: Pair, spills: bool) -> No
     unseen = cell(s, unseen_maker, "unseen", 2)
     s.all_read()
     s.leave(unseen_maker)
-    worker.finish((NONE, grown(s, worker, 2)), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE, grown(s, worker, 2)), 1.0)
     after = s.driver(60.0)
     after.put(grown(s, after, 3))
     s.all_read()
@@ -311,8 +309,7 @@ def test_one_of_several_tasks_is_one_job(pair: Pair) -> None:
             tasks[0], number, 3, "running"
         )  # fmt: skip
         worker.post(ev.Output(task, "stdout", b"%d" % number))
-        worker.finish((BOOM if number == 1 else NONE, NONE), 1.0)
-        s.all_read()
+        s.finish(worker, (BOOM if number == 1 else NONE, NONE), 1.0)
     (record,) = records(s)
     assert (record.state, record.ended) == ("failed", 3)
     assert [m.task for m in of(ev.Output, driver.heard)] == tasks
@@ -374,8 +371,7 @@ def test_a_call_of_an_actor_is_one_too(drivers: Drivers) -> None:
     assert [record.state for record in records(s)] == ["running", "queued"]
     s.leave(driver)
     assert worker.runs[0].task == tasks[0]
-    worker.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 1.0)
     assert [(r.state, r.kept) for r in records(s)] == [("done", True), ("running", True)]
 
 

@@ -38,8 +38,7 @@ def test_a_chain_takes_a_worker_each_and_fails_without(stage: Make, most: int) -
     for worker in reversed(chain):
         if worker.waits:
             worker.unblock()
-        worker.finish((NONE,), 1.0)
-        s.all_read()
+        s.finish(worker, (NONE,), 1.0)
     assert driver.values[root] == NONE
     assert not s.session.state.scheduler.tasks
 
@@ -95,12 +94,10 @@ def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     helper = s.worker()
     s.all_read()
     assert helper.runs[0].task == pending
-    helper.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(helper, (NONE,), 1.0)
     assert not helper.runs, "the slot is the first one's"
     worker.unblock()
-    worker.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 1.0)
     assert {p.runs[0].task for p in (worker, helper) if p.runs} == {tasks[1]}
 
 
@@ -111,8 +108,7 @@ def test_a_wait_ends_with_its_task(pair: Pair) -> None:
     first, second = (driver.submit(f, (), ())[0] for _ in range(2))
     s.all_read()
     worker.post(ev.Blocked(first))
-    worker.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 1.0)
     assert worker.runs[0].task == second
     driver.submit(f, (), ())
     worker.post(ev.Blocked(first, 2))

@@ -120,8 +120,7 @@ def test_a_function_that_workers_keep_stays(stage: Make) -> None:
     function = put(s, driver, 2)
     driver.submit(function, (), ())
     s.all_read()
-    worker.finish((ev.Value(b"N"),), 1.0)
-    s.all_read()
+    s.finish(worker, (ev.Value(b"N"),), 1.0)
     assert not copies(s.say(driver, ev.Grow(1, CAPACITY)))
     ask(s, driver, function)
     assert "workers have it as a function" in answers(driver)[-1]
