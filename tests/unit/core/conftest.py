@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +15,7 @@ from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.session import Session
 
 FUNCTION = ev.Value(b"a function")
+T = TypeVar("T")
 
 
 class Stage:
@@ -59,6 +60,11 @@ class Stage:
         for event in events:
             peer.post(event)
         return self.turn()
+
+    def hears(self, said: T) -> T:
+        """The batch is handed over, with what a peer has just ``said``."""
+        self.turn()
+        return said
 
     def all_read(self) -> None:
         """Everybody takes in and answers everything, until nobody has anything to say."""

@@ -22,9 +22,7 @@ from workbench.core.tasks import AHEAD, ActorState
 
 def create(s: Stage, driver: Peer, cpus: int = 0, **options: Any) -> int:
     """Have an actor made; returns its handle's object."""
-    actor = driver.create(s.function(driver), cpus, **options)
-    s.turn()
-    return actor
+    return s.hears(driver.create(s.function(driver), cpus, **options))
 
 
 def home(s: Stage) -> Peer:

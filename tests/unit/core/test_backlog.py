@@ -84,8 +84,7 @@ def test_who_waits_for_memory_gets_what_is_about_to_come_back(drivers: Drivers) 
     """Nothing moves to disk, and nobody is refused, for what others are letting go of."""
     count = 3 * STEPS
     s, (holder, other) = drivers(2, capacity=count * PAGE, spills=True)
-    segment = holder.open_arena(count, granted=count)
-    s.turn()
+    segment = s.hears(holder.open_arena(count, granted=count))
     for n in range(count * 9 // 10):
         holder.post(ev.Sealed(holder.id(), ev.Value(b"E", segment, n * PAGE, PAGE), ABOUT))
     s.turn()

@@ -22,8 +22,7 @@ def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
     s, (keeper, asker) = drivers(2, capacity=10 * PAGE)
     keeper.open_arena(20, granted=10)
     s.all_read()
-    asker.open_arena(20, granted=2)
-    s.turn()
+    s.hears(asker.open_arena(20, granted=2))
     keeper.put(ev.Value(b"P" * 100))
     s.say(keeper, ev.Trimmed(2 * PAGE, answer=True))
     assert list(keeper.inbox) == [do.Trim(2 * PAGE), do.Trim(100)]
@@ -33,8 +32,7 @@ def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
 
 def test_a_segment_that_got_lost_is_shared_again(drivers: Drivers) -> None:
     s, (writer, reader, other) = drivers(3, capacity=10 * PAGE)
-    segment = writer.open_arena(20, granted=1)
-    s.turn()
+    segment = s.hears(writer.open_arena(20, granted=1))
     object = writer.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((object,))
     s.say(reader, ev.Want((object,)))
@@ -62,15 +60,13 @@ def test_who_reads_a_stream_has_the_segment_before_the_item(pair: Pair) -> None:
 
 def test_a_refusal_lists_what_holds_the_room(drivers: Drivers) -> None:
     s, (driver, other) = drivers(2, capacity=10 * PAGE)
-    segment = driver.open_arena(20, granted=9)
-    s.turn()
+    segment = s.hears(driver.open_arena(20, granted=9))
     offset = 0
     for pages, kind, name in [(1, "small", ""), (6, "large", ""), (2, "medium", "m")]:
         value = ev.Value(b"E", segment, offset, pages * PAGE)
         driver.post(ev.Sealed(driver.id(), value, ev.About(kind, 0, 0, 0, 0.0, 0.0), name))
         offset += pages * PAGE
-    other.open_arena(20, granted=2)
-    s.turn()
+    s.hears(other.open_arena(20, granted=2))
     (answer,) = of(do.Grown, other.inbox)
     assert answer.granted == 0
     assert "moves nothing to disk" in answer.text
@@ -84,8 +80,7 @@ def test_a_refusal_lists_what_holds_the_room(drivers: Drivers) -> None:
 def test_inline_objects_count_too(drivers: Drivers) -> None:
     s, (driver,) = drivers(capacity=2 * PAGE)
     driver.put(ev.Value(bytes(2 * PAGE)))
-    driver.open_arena(4, granted=1)
-    s.turn()
+    s.hears(driver.open_arena(4, granted=1))
     assert grants(driver) == [(1, 0)]
 
 
@@ -93,8 +88,7 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
     s.session.memory_monitor.headroom = 1
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0))
-    s.turn()
+    s.hears(driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0)))
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))
 
@@ -131,19 +125,16 @@ def test_half_of_the_store_and_no_more_until_some_are_gone(drivers: Drivers) -> 
 
 def test_large_objects_leave_less_of_it(drivers: Drivers) -> None:
     s, (driver,) = drivers(capacity=CAPACITY)
-    segment = driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE)
-    s.turn()
+    segment = s.hears(driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE))
     s.say(driver, ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
     assert asks(s, driver)
-    driver.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    s.hears(driver.put(ev.Value(bytes(PAGE))))
     assert not asks(s, driver)
 
 
 def test_what_is_only_kept_warm_leaves_it_all(drivers: Drivers) -> None:
     s, (driver,) = drivers(capacity=CAPACITY)
-    driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE)
-    s.turn()
+    s.hears(driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE))
     assert asks(s, driver)
 
 
@@ -164,8 +155,7 @@ def test_arguments_of_tasks_take_of_it_until_these_are_over(pair: Pair) -> None:
 
 def test_the_machines_last_memory_is_not_given_for_them(drivers: Drivers) -> None:
     s, (driver,) = drivers(capacity=CAPACITY, headroom=PAGE)
-    driver.open_arena(CAPACITY // PAGE, granted=1)
-    s.turn()
+    s.hears(driver.open_arena(CAPACITY // PAGE, granted=1))
     s.post(0, Measured(3 * PAGE, 1000 * PAGE, ()))
     s.turn()
     assert not asks(s, driver)
@@ -183,13 +173,11 @@ def test_who_sends_much_more_than_it_may_is_hung_up_on(pair: Pair, how: str) -> 
         for _ in range(enough - 1):  # and the function
             driver.put(small)
     elif how == "results":
-        driver.submit(function, (), (), enough)
-        s.turn()
+        s.hears(driver.submit(function, (), (), enough))
         worker.read()
         worker.finish((small,) * enough, 0.1)
     else:
-        driver.submit(function, (), (), spec=ev.TaskSpec(ahead=1000))
-        s.turn()
+        s.hears(driver.submit(function, (), (), spec=ev.TaskSpec(ahead=1000)))
         for _ in range(enough):
             worker.post(ev.Yielded(worker.inbox[0].task, worker.id(), small))  # type: ignore[union-attr]
     assert not hung_up(s)

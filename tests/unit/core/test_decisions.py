@@ -115,8 +115,7 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(pair: Pair) ->
 @pytest.mark.parametrize("retries", [0, 1])
 def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(pair: Pair, retries: int) -> None:
     s, driver, worker = pair(workers=1)
-    task = driver.submit(s.function(driver), (), (), retries=retries, origin=7)[0]
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), (), retries=retries, origin=7))[0]
     unsent = ((task, "stdout", b"so far\n"), (task + 1, "stdout", b"of no task\n"))
     s.post(0, WorkerExited(worker.worker, -9, "", task, unsent=unsent))
     sent = [i.message for i in of(do.Send, s.turn()) if i.to == driver.number]
@@ -193,8 +192,7 @@ def test_a_broken_pool_tries_again_now_and_then(stage: Make, status: int, unfork
 
 def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
-    driver.create(s.function(driver))
-    s.turn()
+    s.hears(driver.create(s.function(driver)))
     while s.starting:
         newborn_ends(s, 0, NO_FILES)
         s.turn()
@@ -208,8 +206,7 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(pair
 
 def test_a_task_given_back_twice_is_run_once(pair: Pair) -> None:
     s, driver, worker = pair()
-    task = driver.submit(s.function(driver), (), ())[0]
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), ()))[0]
     s.say(worker, ev.GaveBack((task, task)))
     assert runs(worker) == [task, task], "sent, given back, and sent again"
 
@@ -243,8 +240,7 @@ def test_any_result_stands_for_its_task(pair: Pair) -> None:
     s, driver, _ = pair(workers=1)
     function = s.function(driver)
     (running,) = driver.submit(function, (), ())
-    first, _, last = driver.submit(function, (), (), returns=3)
-    s.turn()
+    first, _, last = s.hears(driver.submit(function, (), (), returns=3))
     s.say(driver, ev.Cancel((running, last), begun=False))
     assert s.session.state.scheduler.tasks.keys() == {running}
     assert do.Stop not in map(type, s.say(driver, ev.Cancel((first, last))))
@@ -290,8 +286,7 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(drivers: Drivers)
 
 def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(drivers: Drivers) -> None:
     s, (owner, reader) = drivers(2, capacity=10 * PAGE)
-    segment = owner.open_arena(20, granted=4)
-    s.turn()
+    segment = s.hears(owner.open_arena(20, granted=4))
     id = owner.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((id,))
     reader.post(ev.Want((id,)))

@@ -28,8 +28,7 @@ def described(s: Stage, peer: Peer, id: int) -> ObjectDescription:
 
 def test_an_object_and_who_holds_it(drivers: Drivers) -> None:
     s, (owner, asker, _bystander) = drivers(3)
-    id = owner.put(ev.Value(b"x"), "name")
-    s.turn()
+    id = s.hears(owner.put(ev.Value(b"x"), "name"))
     asker.borrow((id,))
     found = described(s, asker, id)
     record = found.object
@@ -58,8 +57,7 @@ def test_the_task_that_is_to_make_it(pair: Pair) -> None:
     function = s.function(driver)
     running = driver.submit(function, (), (), returns=2, name="runs")
     queued = driver.submit(function, (), (), name="queued")
-    waiting = driver.submit(function, (running[0],), (), name="waits")
-    s.turn()
+    waiting = s.hears(driver.submit(function, (running[0],), (), name="waits"))
     for id, expected in (
         (running[0], TaskRecord("runs", "running", worker.worker)),
         (running[1], TaskRecord("runs", "running", worker.worker)),

@@ -88,8 +88,7 @@ def kept_for_a_moment(drivers: Drivers, final: bool = True) -> Stage:
     """A session with an object whose last notebook was shut down, or crashed. If it may have to
     make way, it looks at once how much memory is left."""
     s, (driver,) = drivers(linger=60.0, capacity=1 << 30, headroom=HEADROOM)
-    driver.put(ev.Value(bytes(1000)), "kept")
-    s.turn()
+    s.hears(driver.put(ev.Value(bytes(1000)), "kept"))
     if final:
         s.say(driver, ev.Bye(lingers=True, final=True))
     asked = do.Measure() in s.leave(driver) + s.turn(0)
@@ -152,8 +151,7 @@ def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
 
 def test_an_actor_stays(pair: Pair) -> None:
     s, driver, worker = pair(workers=1, idle=IDLE)
-    driver.create(s.function(driver))
-    s.turn()
+    s.hears(driver.create(s.function(driver)))
     actor = s.worker()
     s.all_read()
     s.finish(actor, (NONE,), 0.1)
@@ -202,8 +200,7 @@ def test_nobody_gets_what_the_machine_does_not_have(drivers: Drivers) -> None:
 def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     """It may have taken little: then other notebooks are the reason."""
     s, driver, worker = pair(headroom=1)
-    driver.submit(s.function(driver), (), (), name="heavy")
-    s.turn()
+    s.hears(driver.submit(s.function(driver), (), (), name="heavy"))
     s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
     assert do.Kill(worker.worker) in s.turn()
     reason = s.session.state.scheduler.workers[worker.worker].kill_reason
@@ -213,11 +210,9 @@ def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
 
 def test_what_others_keep_warm_makes_room_on_the_machine_too(drivers: Drivers) -> None:
     s, (keeper, asker) = drivers(2, capacity=100 * PAGE, headroom=PAGE)
-    keeper.open_arena(200, granted=30)
-    s.turn()
+    s.hears(keeper.open_arena(200, granted=30))
     measured(s, 50)
-    asker.open_arena(200, granted=20)
-    s.turn()
+    s.hears(asker.open_arena(200, granted=20))
     measured(s, 6)
     assert keeper.inbox[-1] == do.Trim(15 * PAGE)
     s.say(keeper, ev.Trimmed(15 * PAGE, answer=True))
@@ -256,8 +251,7 @@ def test_what_memory_ended_is_tried_again_unless_alone(drivers: Drivers, others:
 def keeper_of(s: Stage, pages: int) -> tuple[Peer, int]:
     """A driver that keeps so many pages warm, and its segment."""
     keeper = s.driver()
-    segment = keeper.open_arena(2 * pages, granted=pages)
-    s.turn()
+    segment = s.hears(keeper.open_arena(2 * pages, granted=pages))
     keeper.inbox.clear()
     return keeper, segment
 
@@ -267,8 +261,7 @@ def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) 
     keeper, _ = keeper_of(s, 60)
     asked = 0
     for n in range(1, 200):  # 50 pages in all
-        keeper.put(ev.Value(bytes(PAGE // 4)))
-        s.turn()
+        s.hears(keeper.put(ev.Value(bytes(PAGE // 4))))
         while keeper.inbox:
             message = keeper.inbox.popleft()
             assert isinstance(message, do.Trim)
@@ -282,18 +275,15 @@ def test_who_was_asked_for_inline_objects_and_stays_silent_is_not_asked_again(st
     s = stage(capacity=4 * PAGE)
     keeper, _ = keeper_of(s, 4)
     for _ in range(2):
-        keeper.put(ev.Value(bytes(PAGE)))
-        s.turn()
+        s.hears(keeper.put(ev.Value(bytes(PAGE))))
     assert len(keeper.inbox) == 1, "an answer is due"
     passes(s, PATIENCE)
     other = s.driver()
-    other.open_arena(8, granted=1)
-    s.turn()
+    s.hears(other.open_arena(8, granted=1))
     assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
     assert len(keeper.inbox) == 1
     keeper.post(ev.Trimmed(2 * PAGE, answer=True))  # it goes on
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    s.hears(keeper.put(ev.Value(bytes(PAGE))))
     assert len(keeper.inbox) == 2
 
 
@@ -301,13 +291,11 @@ def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
     """Its free memory may be what it is just writing to."""
     s = stage(capacity=4 * PAGE)
     keeper, segment = keeper_of(s, 4)
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    s.hears(keeper.put(ev.Value(bytes(PAGE))))
     s.say(keeper, ev.Trimmed(0, answer=True))
     passes(s, 10)
     assert len(of(do.Trim, keeper.inbox)) == 1
-    object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
-    s.turn()
+    object = s.hears(keeper.put(ev.Value(b"E", segment, 0, PAGE)))
     keeper.drop(object)
     s.turn()
     assert [type(message) for message in keeper.inbox] == [do.Trim, do.Release, do.Trim]

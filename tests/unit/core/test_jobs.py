@@ -356,8 +356,7 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make) -> None:
 
 def test_a_call_of_an_actor_is_one_too(drivers: Drivers) -> None:
     s, (driver,) = drivers(linger=60.0)
-    actor = driver.create(s.function(driver), name="side")
-    s.turn()
+    actor = s.hears(driver.create(s.function(driver), name="side"))
     while s.starting:
         s.worker()
     s.all_read()

@@ -81,8 +81,7 @@ def test_a_bad_worker_does_not_take_its_task(stage: Make, values: tuple[ev.Value
     worker, driver = s.worker(), s.driver()
     worker.post(ev.Opened(SEGMENT, 4 * PAGE))
     worker.post(ev.Grow(1, 4 * PAGE))
-    task = driver.submit(s.function(driver), (), (), returns=2, retries=1)[0]
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), (), returns=2, retries=1))[0]
     worker.post(ev.Done(task, values, 0.0))
     assert [i.client for i in of(do.Hangup, s.turn())] == [worker.number]
     s.crash(worker)

@@ -51,8 +51,7 @@ def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(pair: P
     s.all_read()
     others = [driver.submit(f, (), ())[0] for _ in range(5)]
     first = driver.submit(f, (), ())[0]
-    last = driver.submit(f, (first,), ())[0]
-    s.turn()
+    last = s.hears(driver.submit(f, (first,), ()))[0]
     assert worker.runs[0].task == began
     worker.borrow((last,))
     worker.post(ev.Want((last,)))

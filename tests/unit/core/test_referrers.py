@@ -32,8 +32,7 @@ def asked(peer: Peer) -> int:
 def three(drivers: Drivers) -> Three:
     """An object that three drivers hold; the second has asked."""
     s, (owner, asker, other) = drivers(3, linger=5.0)
-    id = owner.put(ev.Value(b"x"), "name")
-    s.turn()
+    id = s.hears(owner.put(ev.Value(b"x"), "name"))
     for peer in (asker, other):
         peer.borrow((id,))
     s.say(asker, ev.Ask(7, "why", id))

@@ -289,8 +289,7 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
     """A stopped process keeps warm memory: others are served from what is left, at once."""
     s, driver = begin(stage)
     keeper, other = s.driver(), s.driver()
-    keeper.open_arena(CAPACITY // PAGE, granted=8)
-    s.turn()
+    s.hears(keeper.open_arena(CAPACITY // PAGE, granted=8))
     keeper.inbox.clear()
     first = put(s, driver, 3)
     put(s, driver, 3)
@@ -322,8 +321,7 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
 def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:
     s, driver = begin(stage)
     small = driver.put(ev.Value(b"small"))
-    (pending,) = driver.submit(s.function(driver), (), ())
-    s.turn()
+    (pending,) = s.hears(driver.submit(s.function(driver), (), ()))
     for id, why in [(small, "too small"), (pending, "a task will make it"), (12345, "freed")]:
         ask(s, driver, id)
         assert why in answers(driver)[-1]

@@ -60,8 +60,7 @@ def test_nothing_is_noted_when_nobody_subscribes(drivers: Drivers) -> None:
     subscriber.post(ev.Subscribe(3, on=False))
     s.leave(other)
     assert not s.session.subscriptions.subscribers
-    owner.put(ev.Value(b"x"))
-    s.turn()
+    s.hears(owner.put(ev.Value(b"x")))
     assert s.session.state.catalog.touched is None
 
 
@@ -74,8 +73,7 @@ def history(s: Stage, subscriber: Peer) -> tuple[Sample, ...]:
 def test_the_history_goes_on_from_where_it_was_told(drivers: Drivers) -> None:
     s, (owner, subscriber) = drivers(2, capacity=8 * PAGE)
     s.turn(after=100.0)
-    first = owner.put(ev.Value(b"x" * 10))
-    s.turn()
+    first = s.hears(owner.put(ev.Value(b"x" * 10)))
     owner.put(ev.Value(b"x" * 5))
     s.turn(after=STEP)
     owner.drop(first)
