@@ -78,6 +78,11 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
+    def all_hear(self, said: T) -> T:
+        """Everybody takes in what comes of what a peer has just ``said``."""
+        self.all_read()
+        return said
+
     def finish(self, worker: Peer, values: tuple[ev.Value, ...], seconds: float) -> None:
         """What the worker runs is over, and everybody knows."""
         worker.finish(values, seconds)

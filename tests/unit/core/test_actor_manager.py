@@ -27,8 +27,7 @@ def create(s: Stage, driver: Peer, cpus: int = 0, **options: Any) -> int:
 
 def home(s: Stage) -> Peer:
     """The worker in which the actor is made, when it is."""
-    worker = s.worker()
-    s.all_read()
+    worker = s.all_hear(s.worker())
     s.finish(worker, (NONE,), 0.0)
     return worker
 
@@ -190,8 +189,7 @@ def test_who_calls_one_that_has_ended_hears_why(pair: Pair, end: str, says: byte
     s.all_read()
     s.finish(maker, (BOOM if end == "its argument fails" else NONE,), 0.0)
     if end == "it can't be made":
-        s.worker()
-        s.all_read()
+        s.all_hear(s.worker())
         next(peer for peer in s.peers.values() if peer.runs).finish((BOOM,), 0.0)
     elif end == "it leaves":
         home(s).post(ev.Leave())

@@ -20,8 +20,7 @@ from workbench.system.sizes import PAGE, inline_allowance
 def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
     """Small objects come unasked, so what would have been enough may not be any more."""
     s, (keeper, asker) = drivers(2, capacity=10 * PAGE)
-    keeper.open_arena(20, granted=10)
-    s.all_read()
+    s.all_hear(keeper.open_arena(20, granted=10))
     s.hears(asker.open_arena(20, granted=2))
     keeper.put(ev.Value(b"P" * 100))
     s.say(keeper, ev.Trimmed(2 * PAGE, answer=True))

@@ -50,8 +50,7 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(pair: Pair) ->
 def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    driver.submit(f, (), ())
-    s.all_read()
+    s.all_hear(driver.submit(f, (), ()))
     worker.block()
     assert not of(do.Fork, s.turn()), "there is nothing to run in the slot"
     driver.submit(f, (), ())
@@ -226,8 +225,7 @@ def test_what_is_made_by_no_task_can_be_withdrawn_too(pair: Pair) -> None:
 def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: bool) -> None:
     s, driver, worker = pair(workers=1)
     function = s.function(driver)
-    (parent,) = driver.submit(function, (), ())
-    s.all_read()
+    (parent,) = s.all_hear(driver.submit(function, (), ()))
     (child,) = worker.submit(function, (), ())
     (other,) = driver.submit(function, (), ())
     out = s.say(driver, ev.Cancel((parent,), recursive=recursive))

@@ -51,8 +51,7 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
 
     driver.submit(function, (), ())
     assert len(of(do.Fork, s.turn())) == 2
-    three = s.worker()
-    s.all_read()
+    three = s.all_hear(s.worker())
     assert three.runs
     s.worker()
     assert not hung_up(passes(s, 2 * IDLE)), "a task runs"
@@ -132,15 +131,13 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(pair: Pair) -> No
     driver.submit(function, (), ())
     assert len(of(do.Fork, s.turn())) == 1
     s.crash(worker, 0)
-    another = s.worker()
-    s.all_read()
+    another = s.all_hear(s.worker())
     assert another.runs
 
 
 def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
     s, driver, worker = pair(workers=1, idle=IDLE)
-    task = driver.submit(s.function(driver), (), (), origin=5)[0]
-    s.all_read()
+    task = s.all_hear(driver.submit(s.function(driver), (), (), origin=5))[0]
     worker.runs.popleft()
     s.say(worker, ev.Done(task, (NONE,), 0.1, threads=True))
     driver.inbox.clear()
@@ -152,8 +149,7 @@ def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
 def test_an_actor_stays(pair: Pair) -> None:
     s, driver, worker = pair(workers=1, idle=IDLE)
     s.hears(driver.create(s.function(driver)))
-    actor = s.worker()
-    s.all_read()
+    actor = s.all_hear(s.worker())
     s.finish(actor, (NONE,), 0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
 

@@ -75,8 +75,7 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     task = cell(s, driver)
     s.all_read()
     parent = runner(s, task)
-    (child,) = parent.submit(parent.put(ev.Value(b"f")), (), (), origin=7)
-    s.all_read()
+    (child,) = s.all_hear(parent.submit(parent.put(ev.Value(b"f")), (), (), origin=7))
     s.leave(driver)
     runner(s, child).post(ev.Output(child, "stdout", b"kept\n"))
     after = s.driver(60.0)
@@ -236,15 +235,13 @@ def test_what_is_kept_makes_way_the_oldest_first(pair: Pair, spills: bool) -> No
     s.leave(unseen_maker)
     s.finish(worker, (NONE, grown(s, worker, 2)), 1.0)
     after = s.driver(60.0)
-    after.put(grown(s, after, 3))
-    s.all_read()
+    s.all_hear(after.put(grown(s, after, 3)))
     state = {r.name: (r.there, r.dropped, r.kept) for r in records(s)}
     assert state == {
         "old": ((), True, False), "new": (("a",), False, False), "unseen": (("a",), False, True)
     }  # fmt: skip
     assert not s.session.state.moves, "nothing had to go to disk"
-    after.put(grown(s, after, 2))
-    s.all_read()
+    s.all_hear(after.put(grown(s, after, 2)))
     assert records(s)[1].dropped
     assert after.value(4) is None, "there is no room, and it asks for some"
     s.all_read()

@@ -70,8 +70,7 @@ def test_it_is_kept_for_as_long_as_anybody_asked(stage: Make) -> None:
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "runs"])
 def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(pair: Pair, ends: bool) -> None:
     s, driver, worker = pair(linger=60.0)
-    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1"))
-    s.all_read()
+    s.all_hear(driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1")))
     shut_down(s, driver)
     if ends:
         worker.finish((NONE,), 1.0)

@@ -47,8 +47,7 @@ def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(pair: P
     """Also if another submitted it, and it waits for others itself."""
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    began = driver.submit(f, (), ())[0]
-    s.all_read()
+    began = s.all_hear(driver.submit(f, (), ()))[0]
     others = [driver.submit(f, (), ())[0] for _ in range(5)]
     first = driver.submit(f, (), ())[0]
     last = s.hears(driver.submit(f, (first,), ()))[0]
@@ -90,8 +89,7 @@ def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     assert not s.starting
     worker.block((pending,))
     s.turn()
-    helper = s.worker()
-    s.all_read()
+    helper = s.all_hear(s.worker())
     assert helper.runs[0].task == pending
     s.finish(helper, (NONE,), 1.0)
     assert not helper.runs, "the slot is the first one's"
@@ -118,13 +116,11 @@ def test_a_wait_ends_with_its_task(pair: Pair) -> None:
 def test_items_of_a_generator_end_the_wait_for_them(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    driver.submit(f, (), ())
-    s.all_read()
+    s.all_hear(driver.submit(f, (), ()))
     driver.submit(f, (), ())  # what would begin there
     stream = worker.submit(f, (), (), spec=ev.TaskSpec(ahead=4))[0]
     s.say(worker, ev.Blocked(worker.runs[0].task, 1, (stream,), 1, item=1))
-    helper = s.worker()
-    s.all_read()
+    helper = s.all_hear(s.worker())
     assert helper.runs[0].task == stream
     used = s.session.state.scheduler
     helper.post(ev.Blocked(stream, 1))  # as if there were no room for more

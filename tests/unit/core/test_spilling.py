@@ -104,8 +104,7 @@ def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
     function = s.function(driver)
     driver.view(shown)
     driver.post(ev.Pin(pinned, "cell 3"))
-    driver.submit(function, (used,), ())
-    s.all_read()
+    s.all_hear(driver.submit(function, (used,), ()))
     assert worker.runs
     put(s, driver, 3)
     assert [copy.object for copy in copies(s.turn())] == [free]
@@ -118,8 +117,7 @@ def test_a_function_that_workers_keep_stays(stage: Make) -> None:
     s, driver = begin(stage)
     worker = s.worker()
     function = put(s, driver, 2)
-    driver.submit(function, (), ())
-    s.all_read()
+    s.all_hear(driver.submit(function, (), ()))
     s.finish(worker, (ev.Value(b"N"),), 1.0)
     assert not copies(s.say(driver, ev.Grow(1, CAPACITY)))
     ask(s, driver, function)
