@@ -52,8 +52,7 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     maker, other, _ = s.driver(), s.driver(), s.worker()
     actor = create(s, maker)
     other.borrow((actor,))
-    result = call(other, actor)
-    s.turn()
+    result = s.hears(call(other, actor))
     s.leave(maker)
     assert [run.task for run in home(s).runs] == [result]
 
@@ -149,8 +148,7 @@ def test_after_a_kill_nothing_is_sent_to_the_old_worker(pair: Pair) -> None:
     actor = create(s, driver, restarts=1)
     old = home(s)
     driver.post(ev.KillActor(actor, restart=True))
-    result = call(driver, actor)
-    s.all_read()
+    result = s.all_hear(call(driver, actor))
     assert not old.runs
     s.crash(old)
     assert [run.task for run in home(s).runs] == [result]
@@ -185,8 +183,7 @@ def test_who_calls_one_that_has_ended_hears_why(pair: Pair, end: str, says: byte
     s, driver, maker = pair(workers=1)
     (argument,) = driver.submit(s.function(driver), (), ())
     actor = create(s, driver, deps=(argument,))
-    result = call(driver, actor)
-    s.all_read()
+    result = s.all_hear(call(driver, actor))
     s.finish(maker, (BOOM if end == "its argument fails" else NONE,), 0.0)
     if end == "it can't be made":
         s.all_hear(s.worker())
@@ -204,8 +201,7 @@ def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(pair: Pair
     worker = home(s)
     (late,) = driver.submit(s.function(driver), (), ())
     driver.submit(0, (late,), (), actor=actor)
-    soon = call(driver, actor)
-    s.all_read()
+    soon = s.all_hear(call(driver, actor))
     assert [run.task for run in worker.runs] == [soon]
 
 

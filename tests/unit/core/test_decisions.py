@@ -29,16 +29,14 @@ from workbench.system.sizes import PAGE
 def test_short_tasks_are_sent_ahead(pair: Pair, seconds: list[float | None], sent: int) -> None:
     s, driver, worker = pair()
     functions = {each: s.function(driver, each) for each in set(seconds)}
-    tasks = [driver.submit(functions[each], (), ())[0] for each in seconds]
-    s.turn()
+    tasks = s.hears([driver.submit(functions[each], (), ())[0] for each in seconds])
     assert runs(worker) == tasks[:sent]
 
 
 def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(pair: Pair) -> None:
     s, driver, busy = pair(workers=2)
     f = s.function(driver, seconds=BATCH_SECONDS / 8)
-    tasks = [driver.submit(f, (), ())[0] for _ in range(8)]
-    s.all_read()
+    tasks = s.all_hear([driver.submit(f, (), ())[0] for _ in range(8)])
     late = s.worker()
     assert list(busy.inbox) == [do.Recall(4)]
     busy.read()
@@ -81,8 +79,7 @@ def test_tasks_that_need_little_have_a_worker_each(pair: Pair) -> None:
 def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
     s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
-    tasks = [driver.submit(f, (), (), retries=1)[0] for _ in range(3)]
-    s.turn()
+    tasks = s.hears([driver.submit(f, (), (), retries=1)[0] for _ in range(3)])
     assert runs(worker) == tasks
     driver.post(ev.Cancel((tasks[1],), False, True))
     if how == "crash":  # before it heard of it
@@ -100,8 +97,7 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(pair: Pair) ->
     """Those before it have run too, and their results were lost; those behind it haven't begun."""
     s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
-    tasks = [driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)]
-    s.turn()
+    tasks = s.hears([driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)])
     s.post(0, WorkerExited(worker.worker, -9, "", tasks[2]))
     s.leave(worker)
     assert runs(s.worker()) == [tasks[0], tasks[3]]
@@ -153,8 +149,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(
         assert len(s.starting) == (at_once and left > 0)
         s.turn(RETRY_SECONDS)
     assert not s.starting
-    later = driver.submit(f, (), ())[0]  # is reason to try once more
-    s.turn()
+    later = s.hears(driver.submit(f, (), ()))[0]  # is reason to try once more
     newborn_ends(s, 1)
     s.turn()
     assert not s.starting

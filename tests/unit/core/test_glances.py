@@ -72,8 +72,7 @@ def test_the_task_that_is_to_make_it(pair: Pair) -> None:
 def test_what_was_sent_ahead_is_not_called_running(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     function = s.function(driver, seconds=1e-6)
-    tasks = [driver.submit(function, (), (), name="f")[0] for _ in range(2)]
-    s.turn()
+    tasks = s.hears([driver.submit(function, (), (), name="f")[0] for _ in range(2)])
     assert runs(worker) == tasks
     for id, state in zip(tasks, ("running", "queued"), strict=True):
         assert described(s, driver, id).task == TaskRecord("f", state, worker.worker)

@@ -40,8 +40,7 @@ def runner(s: Stage, task: int) -> Peer:
 
 def test_a_cell_goes_on_without_its_notebook_and_is_collected(pair: Pair) -> None:
     s, before, worker = pair(linger=60.0)
-    task = cell(s, before, returns=2)
-    s.all_read()
+    task = s.all_hear(cell(s, before, returns=2))
     s.say(worker, ev.Output(task, "stdout", b"before\n"))
     assert shown(before) == [("stdout", b"before\n", 7)]
     s.leave(before)
@@ -72,20 +71,17 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(pair: Pair) -> Non
 def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     s = stage(workers=2)
     driver, _, _ = s.driver(60.0), s.worker(), s.worker()
-    task = cell(s, driver)
-    s.all_read()
+    task = s.all_hear(cell(s, driver))
     parent = runner(s, task)
     (child,) = s.all_hear(parent.submit(parent.put(ev.Value(b"f")), (), (), origin=7))
     s.leave(driver)
     runner(s, child).post(ev.Output(child, "stdout", b"kept\n"))
     after = s.driver(60.0)
     after.post(ev.Collect(1, task, origin=4))
-    runner(s, child).post(ev.Output(child, "stdout", b"live\n"))
-    s.turn()
+    s.say(runner(s, child), ev.Output(child, "stdout", b"live\n"))
     assert shown(after) == [("stdout", b"kept\n", 4), ("stdout", b"live\n", 4)]
     parent.finish((NONE,), 1.0)
-    runner(s, child).post(ev.Output(child, "stdout", b"late\n"))
-    s.turn()
+    s.say(runner(s, child), ev.Output(child, "stdout", b"late\n"))
     assert shown(after)[2:] == [("stdout", b"late\n", 4)]
     job = s.session.state.scheduler.tasks[child].job
     assert job is not None
@@ -98,8 +94,7 @@ def test_how_it_ended(stage: Make) -> None:
     good, bad, stopped = (cell(s, driver, f"cell {n}") for n in range(3))
     limited = ev.TaskSpec(timeout=1.0, job="cell 3")
     (late,) = driver.submit(s.function(driver), (), (), spec=limited)
-    never = cell(s, driver, "cell 4")
-    s.all_read()
+    never = s.all_hear(cell(s, driver, "cell 4"))
     driver.post(ev.Cancel((never,)))
     runner(s, good).finish((NONE,), 1.0)
     runner(s, bad).finish((BOOM,), 1.0)
@@ -115,8 +110,7 @@ def test_how_it_ended(stage: Make) -> None:
 
 def test_results_are_kept_for_a_reason_and_can_be_freed(pair: Pair) -> None:
     s, driver, worker = pair(linger=60.0)
-    task = cell(s, driver, returns=2)
-    s.all_read()
+    task = s.all_hear(cell(s, driver, returns=2))
     s.leave(driver)
     worker.finish((NONE, ev.Value(b"the result")), 1.0)
     after = s.driver(60.0)
@@ -153,8 +147,7 @@ def finished(
     end: ev.Value = NONE,
 ) -> int:
     """A cell that has printed something and made these results."""
-    task = cell(s, driver, name, 1 + len(results))
-    s.all_read()
+    task = s.all_hear(cell(s, driver, name, 1 + len(results)))
     if text:
         worker.post(ev.Output(task, "stdout", text.encode()))
     s.finish(worker, (end, *results), 1.0)
@@ -230,8 +223,7 @@ def test_what_is_kept_makes_way_the_oldest_first(pair: Pair, spills: bool) -> No
     old, new = (finished(s, driver, worker, grown(s, worker, 2), name=n) for n in ("old", "new"))
     s.leave(driver)
     unseen_maker = s.driver(60.0)
-    unseen = cell(s, unseen_maker, "unseen", 2)
-    s.all_read()
+    unseen = s.all_hear(cell(s, unseen_maker, "unseen", 2))
     s.leave(unseen_maker)
     s.finish(worker, (NONE, grown(s, worker, 2)), 1.0)
     after = s.driver(60.0)
@@ -381,8 +373,7 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(drivers: 
     function = s.function(driver)
     (plain,) = driver.submit(function, (), (), origin=7)
     (earlier,) = driver.submit(function, (), (), origin=6)
-    background = cell(s, driver, origin=7)
-    s.all_read()
+    background = s.all_hear(cell(s, driver, origin=7))
     (queued,) = driver.submit(function, (), (), origin=7)
     (foreign,) = other.submit(s.function(other), (), (), origin=7)
     driver.post(ev.Interrupt(1, 7))
@@ -400,8 +391,7 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(drivers: 
 
 def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(pair: Pair) -> None:
     s, driver, worker = pair(linger=60.0, workers=1)
-    task = cell(s, driver, origin=7)
-    s.all_read()
+    task = s.all_hear(cell(s, driver, origin=7))
     s.say(driver, ev.Interrupt(1, 7, (task, 99)))
     out = s.say(driver, ev.Interrupt(2, 7, (task,), force=True))
     assert do.Kill(worker.worker) in out

@@ -75,8 +75,7 @@ def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
     ready, failed = driver.put(NONE), driver.put(BOOM)
-    tasks = [driver.submit(f, (), ())[0] for _ in range(3)]
-    s.all_read()
+    tasks = s.all_hear([driver.submit(f, (), ())[0] for _ in range(3)])
     pending = worker.submit(f, (), ())[0]
     for objects, enough in (
         ((ready,), 0), ((ready, failed), 0), ((failed, pending), 0), ((ready, pending), 1),
