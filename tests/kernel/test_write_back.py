@@ -177,8 +177,7 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
 
 def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel) -> None:
     session.ok("x = [1]\ny = x")
-    cell = session.ok("%%remote\nx.append(2)")
-    session.over(cell)
+    session.over(session.ok("%%remote\nx.append(2)"))
     session.ok("x.append('own')")
     assert session.ok("%get x").text().endswith("took it along, and has both changes now\n")
     assert session.value("(x, y is x)") == "([1, 'own', 2], True)"
@@ -193,8 +192,7 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
         assert session.value("('own' in x, theirs)", after="%get x --as theirs") == "(True, [2])"
     # Of two cells that changed it each is brought.
     session.ok("x = [1]")
-    cells = [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]
-    for cell in cells:
+    for cell in [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]:
         session.over(cell)
     assert session.value("x", after="%get x") == "[1, 2, 3]"
     # No change inside what is bound anew is lost, nor one that a later cell fails to replace.
@@ -269,13 +267,6 @@ READ_ONLY: dict[str, Case] = {
 
 def test_who_has_a_read_only_array_has_the_new_one(session: Kernel) -> None:
     check(session, READ_ONLY, "z = np.arange(6.)\n%put z --replace\n{}")
-
-
-def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
-    session.ok("%%remote\nx = [1]")
-    cell = session.ok("%%remote\nx.append(2)")
-    assert "x changed on the worker: `%get x` brings it" in session.over(cell)
-    assert session.value("x", after="%get x") == "[1, 2]"
 
 
 def test_what_stays_where_it_was_changed_is_said(session: Kernel) -> None:

@@ -39,8 +39,7 @@ def call(driver: Peer, actor: int) -> int:
 
 def test_it_goes_with_its_last_call(drivers: Drivers) -> None:
     s, (driver, _) = drivers(2, workers=1)
-    call(driver, create(s, driver))
-    s.turn()
+    s.hears(call(driver, create(s, driver)))
     assert s.session.state.scheduler.actors
     s.leave(driver)
     assert not s.session.state.scheduler.actors
@@ -164,8 +163,7 @@ def test_that_it_is_being_made_is_none_of_its_calls(pair: Pair) -> None:
         return record.state, record.calls
 
     assert told() == ("being made", 0)
-    call(driver, actor)
-    s.turn()
+    s.hears(call(driver, actor))
     assert told() == ("being made", 1)
     home(s)
     assert told() == ("alive", 1)

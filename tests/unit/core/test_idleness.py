@@ -235,8 +235,7 @@ def test_what_memory_ended_is_tried_again_unless_alone(drivers: Drivers, others:
     s, (driver,) = drivers(workers=1 + others, headroom=1000)
     workers = [s.worker() for _ in range(1 + others)]
     f = s.function(driver)
-    first, *_ = [driver.submit(f, (), (), retries=1)[0] for _ in workers]
-    s.turn()
+    first, *_ = s.hears([driver.submit(f, (), (), retries=1)[0] for _ in workers])
     victim = next(worker for worker in workers if runs(worker) == [first])
     s.post(0, Measured(0, 100_000, ((victim.worker, 50_000),)))
     assert of(do.Kill, s.turn()) == [do.Kill(victim.worker)]

@@ -101,8 +101,7 @@ def test_how_it_ended(stage: Make) -> None:
     driver.post(ev.Cancel((stopped,)))
     s.turn(after=1.0)
     for task in (stopped, late):
-        runner(s, task).finish((ev.error_value("cancelled", "it heard"),), 1.0)
-    s.turn()
+        s.finish(runner(s, task), (ev.error_value("cancelled", "it heard"),), 1.0)
     assert {record.id: record.state for record in records(s)} == {
         good: "done", bad: "failed", stopped: "stopped", late: "failed", never: "stopped",
     }  # fmt: skip
@@ -312,8 +311,7 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     task, _ = each(s, stops, 5, 2)
     s.leave(leaves)
     s.say(stops, ev.Cancel((task,)))
-    worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
-    s.turn()
+    s.finish(worker, (ev.error_value("cancelled", "it heard"),) * 2, 1.0)
     done, cancelled = records(s)
     assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
     assert (cancelled.state, cancelled.ended, cancelled.size) == ("stopped", 2, 2)
@@ -384,8 +382,7 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(drivers: 
     assert left >= {plain, earlier, background, foreign}
     assert queued not in left
     assert not answered(driver)
-    runner(s, plain).finish((ev.error_value("cancelled", "it heard"),), 1.0)
-    s.turn()
+    s.finish(runner(s, plain), (ev.error_value("cancelled", "it heard"),), 1.0)
     assert answered(driver) == [1]
 
 
@@ -397,7 +394,6 @@ def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(pair: Pai
     assert do.Kill(worker.worker) in out
     assert not answered(driver)
     s.crash(worker)
-    s.turn()
     assert answered(driver) == [1, 2]
     assert records(s)[0].state == "stopped"
 

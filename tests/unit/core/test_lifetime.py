@@ -73,8 +73,7 @@ def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(pair: Pair, ends:
     s.all_hear(driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1")))
     shut_down(s, driver)
     if ends:
-        worker.finish((NONE,), 1.0)
-        s.turn()
+        s.finish(worker, (NONE,), 1.0)
     assert s.session.deadline() == s.now + 60.0
 
 

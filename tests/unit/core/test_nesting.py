@@ -56,17 +56,15 @@ def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(pair: P
     worker.post(ev.Want((last,)))
     worker.block((last,))
     s.turn()
-    helper = s.worker()
+    helper = s.all_hear(s.worker())
     order = []
     for _ in range(8):
-        s.all_read()
         if worker.waits and last in worker.values:
             worker.unblock()
         able = [peer for peer in (worker, helper) if peer.runs and not peer.waits]
         assert len(able) == 1
         order.append(able[0].runs[0].task)
-        able[0].finish((NONE,), 1.0)
-        s.turn()
+        s.finish(able[0], (NONE,), 1.0)
     assert order == [first, last, began, *others]
 
 

@@ -124,7 +124,6 @@ def test_a_look_that_nobody_goes_on_with_is_forgotten(drivers: Drivers) -> None:
     assert looked(s, looker).left == looked(s, other).left == 1
     looker.post(ev.Subscribe(5, on=False))
     s.leave(other)
-    s.turn()
     assert not s.session.subscriptions.looks
 
 
