@@ -169,8 +169,10 @@ class Kernel:
         assert cell.error is None, cell.failure
         return cell
 
-    def value(self, expression: str) -> str:
-        """The repr of an expression."""
+    def value(self, expression: str, after: str = "") -> str:
+        """The repr of an expression, once a cell with the code ``after`` has run."""
+        if after:
+            self.ok(after)
         return str(self.ok(f"print(repr({expression}), end='')").text())
 
     def over(self, cell: Cell) -> str:

@@ -50,19 +50,6 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     assert wb.get(looks.remote()) == ("mine", ["it"], 2)
     assert wb.get(Looks.remote().look.remote()) == ("mine", ["it"], 3)
     del own
-    wb.shutdown()
-
-
-def test_names_that_cannot_be(session: Engine) -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"lifetime": "detached"}, "needs a `name`"),
-        ({"name": "a::b"}, "must not have '::'"),
-        ({"name": "b", "namespace": "a::"}, "or have '::'"),
-        ({"get_if_exists": True}, "needs a `name`"),
-    ]
-    for given, complaint in wrong:
-        with pytest.raises(ValueError, match=complaint):
-            counter().options(**given).remote()
 
 
 def test_code_knows_where_it_runs(session: Engine) -> None:

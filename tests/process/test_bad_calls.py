@@ -161,7 +161,6 @@ def test_a_session_that_ends_while_they_wait(runtime: str, gate: Gate) -> None:
     with pytest.raises(futures.BrokenExecutor, match="session"):
         executor.submit(same, 1)
     assert idle.submit(same, 1).result(TIMEOUT) == 1
-    wb.shutdown()
 
 
 def test_time_is_up(session: Engine, gate: Gate) -> None:

@@ -72,7 +72,6 @@ def test_a_server_without_descriptors_has_newcomers_wait_and_tells_them_at_last(
         assert "can open no more connections" in driver.line()
         assert sum(server.cpu_times()[:2]) - before < 0.5, "it does nothing else than that"
         assert (wb.get(task.remote()) == 2).all()
-    wb.shutdown()
 
 
 def test_the_server_may_open_all_files_and_workers_as_many_as_here(processes: Processes) -> None:
@@ -85,7 +84,6 @@ def test_the_server_may_open_all_files_and_workers_as_many_as_here(processes: Pr
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert soft == 500
     assert resource.prlimit(processes.server().pid, resource.RLIMIT_NOFILE) == (hard, hard)
-    wb.shutdown()
 
 
 def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Processes) -> None:
