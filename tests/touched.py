@@ -78,7 +78,11 @@ WHOLE = {
     "ipython/magics": ["kernel/test_storing.py", "kernel/test_remote_cells.py"],
     "ipython/modules": ["kernel/test_edited_modules.py"],
     "ipython/originals": ["kernel/test_twins.py"],
-    "ipython/output": ["kernel/test_libraries.py", "kernel/test_remote_widgets.py"],
+    "ipython/output": [
+        "kernel/test_libraries.py",
+        "kernel/test_remote_widgets.py",
+        "kernel/test_capturing.py",
+    ],
     "ipython/put_replace": ["kernel/test_storing.py"],
     "ipython/worker_widgets": ["kernel/test_remote_widgets.py"],
     "memory": ["process/test_memory.py", "contract/test_segments.py"],

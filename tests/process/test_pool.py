@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import operator
 import threading
 from collections.abc import Callable
@@ -120,9 +122,18 @@ def test_its_end(session: Engine, gate: Gate) -> None:
 
 
 def test_it_keeps_no_result_that_nobody_else_has(session: Engine) -> None:
-    with Pool() as pool:
-        assert sum(map(len, pool.map(bytes, [100_000] * 3))) == 300_000
-        assert eventually(lambda: all(record.size < 100_000 for record in wb.snapshot().objects))
+    def fails(_: int) -> None:
+        raise LookupError(bytes(100_000))
+
+    gc.disable()  # nor does a cycle
+    try:
+        with Pool() as pool:
+            assert sum(map(len, pool.map(bytes, [100_000] * 3))) == 300_000
+            with contextlib.suppress(LookupError):
+                list(wb.Executor().map(fails, range(3)))
+            assert eventually(lambda: all(each.size < 100_000 for each in wb.snapshot().objects))
+    finally:
+        gc.enable()
 
 
 def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:

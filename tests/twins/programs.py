@@ -47,6 +47,18 @@ class Program:
     cells: tuple[str, ...]
     remote: tuple[bool, ...]
 
+    def smaller(self) -> Iterator[Program]:
+        """The same with one cell less, or one line of a cell; or with one more run here."""
+        for n in range(len(self.cells)):
+            if any(self.remote[:n] + self.remote[n + 1 :]):
+                cells, remote = [*self.cells], [*self.remote]
+                del cells[n], remote[n]
+                yield Program(self.seed, tuple(cells), tuple(remote))
+        for n, remote in enumerate(self.remote):
+            if remote and sum(self.remote) > 1:
+                fewer = (*self.remote[:n], False, *self.remote[n + 1 :])
+                yield Program(self.seed, self.cells, fewer)
+
     def __str__(self) -> str:
         pairs = zip(self.cells, self.remote, strict=True)
         return "\n\n".join("%%remote --wait\n" * remote + cell for cell, remote in pairs)

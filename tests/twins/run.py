@@ -155,6 +155,13 @@ class Twins:
         )
         return Difference(names, cells, said.strip(), ours.failures)
 
+    def smallest(self, made: Program) -> Program:
+        """Return a program of as few cells as still differ without a word."""
+        for fewer in made.smaller():
+            if self.differ(fewer).is_silent:
+                return self.smallest(fewer)
+        return made
+
     def close(self) -> None:
         """Shut both down."""
         self.ours.run("%workbench stop")
@@ -167,6 +174,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--smaller", action="store_true", help="make each difference smaller")
     parser.add_argument("--background", action="store_true", help="without waiting, then %%get")
     options = parser.parse_args()
     counted: Counter[str] = Counter()
@@ -183,6 +191,9 @@ def main() -> int:
                     kind = "words for nothing"
                 counted[kind] += 1
                 if kind in ("silent", "words for nothing"):
+                    if kind == "silent" and options.smaller:
+                        made = twins.smallest(made)
+                        found = twins.differ(made)
                     print(f"-- {seed}: {kind}\n{made}\n   said: {found.said!r}", flush=True)
                     for name, (one, two) in found.names.items():
                         print(f"   {name}: {one}\n        {two}")

@@ -230,6 +230,13 @@ def test_no_class_has_too_many_public_methods() -> None:
                 assert len(public) <= MOST_METHODS, f"{file}: {node.name}"
 
 
+def test_an_engine_has_to_have_little() -> None:
+    """Questions are records: `engine.queries`."""
+    classes = [n for n in tree(PACKAGE / "engine/base.py").body if isinstance(n, ast.ClassDef)]
+    members = [n for c in classes for n in c.body if isinstance(n, ast.FunctionDef | ast.AnnAssign)]
+    assert 20 < len(members) <= 35
+
+
 def test_no_two_classes_share_a_name() -> None:
     classes = [n.name for file in FILES for n in tree(file).body if isinstance(n, ast.ClassDef)]
     assert not [name for name, count in Counter(classes).items() if count > 1]

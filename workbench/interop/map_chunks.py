@@ -109,7 +109,10 @@ class MapChunks:
                         return
                     first = self._chunks[0]
                 left = None if end is None else end - time.monotonic()
-                ran = first.result(left)
+                try:
+                    ran = first.result(left)
+                finally:
+                    del first  # an error refers to this frame: a cycle would keep both
                 with self._changed:
                     self._chunks.popleft()
                 if self._size is not None:
@@ -118,10 +121,17 @@ class MapChunks:
                 for _ in range(len(ran.results)):  # only the caller holds each result
                     yield ran.results.pop()
                 if ran.error is not None:
-                    raise ran.error
+                    try:
+                        raise ran.error
+                    finally:
+                        del ran
         finally:
             with ki_protection():  # Python ignores what a dropped iterator raises
-                with self._changed:
-                    self._is_over, self._calls = True, iter(())
-                    left_over = list(self._chunks)
-                stop(left_over, begun=False)
+                stop(self._end(), begun=False)
+
+    def _end(self) -> deque[Future[calls.ChunkResult]]:
+        """Submit no more chunks; return those that nobody has read. They refer to us."""
+        with self._changed:
+            self._is_over, self._calls = True, iter(())
+            chunks, self._chunks = self._chunks, deque()
+        return chunks
