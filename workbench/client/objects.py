@@ -21,7 +21,7 @@ from workbench.client.refusals import failure_of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engine.base import Copying
-from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError, for_future
+from workbench.errors import LimitError, ObjectLostError, SessionError, for_future
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
@@ -156,7 +156,7 @@ class KnownObjects:
         while value.segment and extent is None:
             try:
                 self._prepare(id, value)
-            except (ObjectLostError, OutOfDescriptorsError):
+            except (ObjectLostError, LimitError):
                 if self.values[id] is value:  # else it has moved, and another object may lie there
                     raise
             with self.lock, ki_protection():
