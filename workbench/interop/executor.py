@@ -37,7 +37,7 @@ def at_least_one(name: str, value: int | None) -> int | None:
     except TypeError:
         raise TypeError(f"{name}={value!r} must be a whole number, or None.") from None
     if number < 1:
-        raise ValueError(f"{name}={value!r} must be 1 or more.")
+        raise ValueError(f"{name} must be greater than 0, not {value!r}.")
     return number
 
 
