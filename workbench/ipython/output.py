@@ -46,7 +46,7 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Target of one cell's output."""
 
-    __slots__ = ("actor", "header", "held_output", "is_running", "jobs", "lock", "screen")
+    __slots__ = ("actor", "header", "held_output", "is_running", "jobs", "lock", "noted", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
@@ -55,6 +55,7 @@ class CellOutput:
         # Background cells that show something here; how to show the line of each again.
         self.jobs: dict[Job, Callable[[], None] | None] = {}
         self.actor = ""  # the namespace in which it runs, if not in the pool
+        self.noted: set[str] = set()  # what we have said under it; workers needn't say it again
         self.held_output: list[Output] | None = None  # output to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -172,6 +173,9 @@ class Router:
             job.on_output(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
+            if cell.noted:
+                lines = text.splitlines(keepends=True)
+                text = "".join(line for line in lines if line.rstrip("\n") not in cell.noted)
             for part in cell.screen.write(label, kind, text):
                 self._show(cell, output, part)
         elif self._kernel is None:
@@ -233,6 +237,7 @@ class Router:
 
         To stderr if that is captured: ``%%capture`` takes no displays of ours.
         """
+        self.cell(origin).noted.add(text)
         text = printable(text)
         if self._kernel is None:
             print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
