@@ -283,8 +283,8 @@ def _missing(name: str) -> str:
     return (
         f"No session {name!r} is running on this machine.{did_you_mean(name, others)} There are: "
         f"{', '.join(others) or 'none'} (in {runtime_directory()}; another XDG_RUNTIME_DIR or "
-        "WORKBENCH_RUNTIME_DIR has others). Sessions on Ray or Dask aren't seen from here: join one "
-        "in a notebook with `%workbench start --engine ... --address ...`."
+        "WORKBENCH_RUNTIME_DIR has others). Sessions on Ray or Dask aren't seen from here: join "
+        "one in a notebook with `%workbench start --engine ... --address ...`."
     )
 
 
