@@ -25,6 +25,13 @@ def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> N
     assert eventually(lambda: session.value(large) == "0")
 
 
+def test_in_a_console_a_line_appears_when_all_is_over(session: Kernel) -> None:
+    """Such a front end replaces no output."""
+    cell = session.run("%%remote\nprint('said')\nmade = 3", console=True)
+    session.until(lambda: re.search(r"said\ncell \d+ · done in .* · made\n$", cell.text()))
+    assert not cell.lines
+
+
 def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, gate: Gate) -> None:
     for loses in ("answer = 'mine'", "del answer"):
         cell = session.ok(f"%%remote\n{gate.wait}\nanswer, other = 1, 2")

@@ -63,6 +63,8 @@ def test_unload_leaves_nothing_behind(fresh: Kernel) -> None:
         assert fresh.value(f"after[{index}]") == fresh.value(f"before[{index}]")
     assert fresh.run("%put x").text("stderr").startswith("UsageError")
     assert fresh.value("hasattr(get_ipython(), 'workbench')") == "False"
+    bare = fresh.ok("%load_ext workbench\n%put --name a 1")
+    assert not bare.results()  # though the cell's tree was made before
 
 
 def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Kernel) -> None:

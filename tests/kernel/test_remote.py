@@ -68,7 +68,9 @@ def test_what_all_items_need_is_sent_once_and_whole(session: Kernel, gate: Gate)
 def test_lines_say_whose_they_are_from_the_first_one_on(session: Kernel) -> None:
     """Also those of tasks that are over before the last one is submitted."""
     session.ok("%%remote -w --map part=range(8)\nimport time")  # there are workers
-    cell = session.ok("%%remote --wait --map part=range(150)\nprint('part', part)")
+    cell = session.ok("%%remote --map part=range(150)\nprint('part', part)")
+    session.over(cell)
+    assert not cell.above
     assert sorted(cell.printed) == sorted(f"[{i}] part {i}" for i in range(150))
 
 

@@ -19,6 +19,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
+from tests.process.test_pool import not_three
 from workbench.engine.base import Engine
 from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend
@@ -34,12 +35,6 @@ def backend(session: Engine) -> Iterator[None]:
 
 def square(x: int) -> int:
     return x * x
-
-
-def not_three(x: int) -> int:
-    if x == 3:
-        raise LookupError("three")
-    return x
 
 
 def total(x: Any, n: int) -> Any:

@@ -17,13 +17,10 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
+from tests.process.test_executor import double
 from workbench import Pool
 from workbench.engine.base import Engine
 from workbench.errors import SerializationError
-
-
-def double(x: Any) -> Any:
-    return 2 * x
 
 
 def not_three(x: int) -> int:

@@ -91,7 +91,7 @@ class Client(Answering):
             queries.PutProgress: base.arena.copying,
             queries.CopySpeed: base.arena.copy_speed,
         }
-        base.arena.held = here
+        base.arena.held = base.objects.held = here
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,

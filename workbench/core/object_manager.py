@@ -70,8 +70,7 @@ class ObjectManager:
                 self._state.share(number, entry.value)
             self._state.send(number, do.Ready(entry.id, entry.value))
         else:
-            text = "The object was freed while this ref was still held. Put it again, or keep it."
-            self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
+            self._state.send(number, do.Ready(entry.id, ev.freed_value(entry.id)))
 
     def want(self, client: ClientState, event: ev.Want) -> None:
         """Answer with Ready: now for what is ready or unknown, else when it is."""
@@ -120,7 +119,7 @@ class ObjectManager:
                 forget.setdefault(holder, []).append(id)
             for number in clients:
                 self._tell(number, entry)
-            why = ev.error_value("freed", "An argument of the task was freed.")
+            why = ev.freed_value(id, argument=True)
             for task in tasks or ():
                 self._state.fail(task, why)
         for holder, ids in forget.items():

@@ -74,6 +74,12 @@ def memory_limits(
     return limits
 
 
+def process_limit(root: Path = Path("/")) -> int | None:
+    """Return how many processes and threads our cgroups allow in all; None: as many as you like."""
+    limits = (_number(directory / "pids.max") for directory in _cgroups(root, "pids"))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
     """Return the directory for objects that have no room in memory, on a disk if there is one.
 

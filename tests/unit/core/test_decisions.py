@@ -120,7 +120,7 @@ def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(pair: Pair, ret
 
 def newborn_ends(s: Stage, status: int, unforked: str = "") -> None:
     """Before it has spoken, or without having been born."""
-    s.post(0, WorkerExited(s.starting.pop(), status, unforked=unforked))
+    s.post(0, WorkerExited(s.starting.pop(), status, "no thread", unforked=unforked))
 
 
 NO_FILES = "Too many open files"
@@ -146,6 +146,9 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(
     for left in range(tries - 1, -1, -1):
         newborn_ends(s, status, unforked)
         s.turn()
+        assert s.session.state.pool.last_words.endswith(
+            f": {unforked}." if unforked else "no thread"
+        )
         assert len(s.starting) == (at_once and left > 0)
         s.turn(RETRY_SECONDS)
     assert not s.starting

@@ -321,6 +321,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             cpus,
             run is not None and hosting.is_restarted,
             self.namespace,
+            run is not None and hosting.interrupts.is_stopping(run.task),
         )
 
     # -- what this engine has none of ------------------------------------------------------------

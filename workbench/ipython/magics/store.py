@@ -388,3 +388,13 @@ class BarePut(ast.NodeTransformer):
                 nothing = ast.Subscript(both, ast.Constant(1), ast.Load())
                 return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
         return node
+
+    def ends(self, cell: str) -> bool:
+        """True if the cell, as transformed by IPython, ends with one."""
+        try:
+            last = ast.parse(cell).body[-1:]
+        except SyntaxError:  # an earlier cell: this one isn't in the history
+            return False
+        return any(
+            isinstance(node, ast.Expr) and self.visit_Expr(node) is not node for node in last
+        )
