@@ -50,7 +50,7 @@ ANSWERS = Answers(
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
         "windows_once": windows("codes", "windows[1000 * number : 1000 * number + 100_000]"),
         "light_function": search(
-            STORED, '"CAT FACE", stored))\nfound, place = wb.get(search.remote("CAT FACE", stored'
+            STORED, '"CAT FACE", stored)\ncall = search.remote("CAT FACE", stored'
         ),
         "one_function": look_up("query, names", "query, stored_names"),
         "cheap_table": (
@@ -87,7 +87,11 @@ ANSWERS = Answers(
             Wrong(
                 search("%put letters", '"CAT FACE"', "query"), "though `letters` is in the store"
             ),
-            almost(search(STORED, '"CAT FACE", letters'), "read another copy"),
+            almost(search(STORED, '"CAT FACE", letters'), "each call stores it"),
+            almost(
+                edit(*search("", '"CAT FACE", letters').changes, "(call)", f"(call)\n{STORED}"),
+                "each call stores it",
+            ),
             almost(
                 search("%free letters\ndel stored", '"CAT FACE", letters'),
                 "each call stores it",

@@ -142,7 +142,7 @@ def windows_once(live: Live) -> Outcome:
         "`def search(query, letters):`, and call `search.remote('CAT FACE', stored)`.",
     ),
     page=FUNCTIONS,
-    needs=("found", "place"),
+    needs=("call", "found", "place"),
     subject="place",
 )
 def light_function(live: Live) -> Outcome:
@@ -168,18 +168,13 @@ def light_function(live: Live) -> Outcome:
             "Only {size} were sent with `search`, but `found` is not the row of CAT FACE.",
             size=size,
         )
-    if not kept:
-        return almost(
-            "Only {size} were sent with `search`, but `letters` isn't in the store: "
-            "each call stores it again. Put it once, and pass the ref.",
-            size=size,
-        )
-    stored = (live.fetched(live.engine.borrow(each.id)) for each in kept)
+    before = [each.id for each in kept if each.id < live["call"].id]  # ids count what is made
+    stored = (live.fetched(live.engine.borrow(id)) for id in before)
     if not any(live["place"].shares(where(each)) for each in stored):
         return almost(
-            "Only {size} were sent with `search`, and `letters` is in the store. But the call read "
-            "another copy of it: was `letters` itself the argument? Then each call stores it "
-            "again. Give the call the ref.",
+            "Only {size} were sent with `search`. But the call read a copy of `letters` that "
+            "nobody has kept: was `letters` itself the argument? Then each call stores it again. "
+            "Put it once, and give the call the ref.",
             size=size,
         )
     return right(
