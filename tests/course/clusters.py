@@ -23,7 +23,6 @@ ANSWERS = Answers(
             almost(
                 "line = '%workbench start --engine=dask --address=tcp://a:1'", "but at tcp://a:1"
             ),
-            Wrong("line = 'start'", "doesn't begin with"),
             Wrong("line = '%workbench start'", "on this machine's own"),
             Wrong("line = '%workbench start --engine ray'", "on Ray"),
             Wrong("line = '%workbench start --workers 4'", "`--workers` isn't needed here"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.course.checks import exercises
-from workbench.course.exercises import Lesson
+from workbench.course.exercises import SHAPES, Lesson
 from workbench.report.markup import DOTS, Rich, Table
 
 CHECKED = re.compile(rf"(\w+): .*\n(?:.*\n)*?([{DOTS}]+) ")
@@ -22,7 +22,7 @@ CHECKED = re.compile(rf"(\w+): .*\n(?:.*\n)*?([{DOTS}]+) ")
 
 
 @dataclass(frozen=True, repr=False)
-class Results(Rich):
+class ClassResults(Rich):
     """A row for each notebook and lesson. Prints as text, shows as a table."""
 
     table: Table
@@ -34,30 +34,32 @@ class Results(Rich):
         return self.table.html()
 
 
-def results(folder: str | PathLike[str]) -> Results:
+def results(folder: str | PathLike[str]) -> ClassResults:
     """Read the notebooks that a class has handed in.
 
     Parameters
     ----------
     folder : path
-        Where they are, saved with their output; folders inside it are read too.
+        Where they are, saved with their output; folders inside it are read too, but for hidden
+        ones, such as Jupyter's checkpoints.
 
     Returns
     -------
-    Results
+    ClassResults
         For each notebook: how many exercises are done, and the names of the others.
     """
-    paths = sorted(Path(folder).rglob("*.ipynb"))
-    rows = [(str(path.relative_to(folder)), *row) for path in paths for row in _rows(path)]
+    paths = [path.relative_to(folder) for path in sorted(Path(folder).rglob("*.ipynb"))]
+    shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
+    rows = [(str(path), *row) for path in shown for row in _rows(folder / path)]
     note = "" if rows else f"There is no notebook in {str(folder)!r}."
-    return Results(Table(("notebook", "lesson", "done", "not yet"), tuple(rows), note=note))
+    return ClassResults(Table(("notebook", "lesson", "done", "not yet"), tuple(rows), note=note))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, str]]:
     """Of a notebook, for each of its lessons: the title, how much is done, and what isn't."""
     try:
         found = _done_in(path)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, *SHAPES) as error:
         yield f"can't be read: {error}", "", ""
         return
     for lesson, done in found.items():

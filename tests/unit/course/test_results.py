@@ -17,8 +17,9 @@ def test_a_row_says_what_is_done_and_what_not(tmp_path: Path) -> None:
              ASKED.format("尚未开始。", "●○○○", 1)]  # fmt: skip
     outputs = [{"data": {"text/plain": text}} for text in texts]
     cells = [{"outputs": [output, {"text": "printed"}]} for output in outputs] + [{"source": ""}]
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "02.ipynb").write_text(json.dumps({"cells": cells}))
+    for folder in ("ada", ".ipynb_checkpoints"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "02.ipynb").write_text(json.dumps({"cells": cells}))
     (tmp_path / "new.ipynb").write_text('{"cells": []}')
     (tmp_path / "torn.ipynb").write_text('{"cells": [')
     rows = [re.split("  +", line) for line in str(results(tmp_path)).splitlines()]
