@@ -37,6 +37,7 @@ def test_workers_and_free_memory_go_back_and_come_again(
 
     kept = Kept.remote()
     pid = wb.get(kept.pid.remote())
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"  # Linux ends workers first
     made = makes.remote(1_000_000)
     wb.get([makes.remote(2_000_000) for _ in range(4)])
     wb.get(wb.put(np.ones(4_000_000)))

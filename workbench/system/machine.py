@@ -11,6 +11,7 @@ import re
 import resource
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from workbench.system.sizes import parse_bytes
@@ -160,6 +161,16 @@ def reset_peak_memory() -> bool:
 def peak_memory() -> int:
     """Return the most memory that this process has had, in bytes, since its start or last reset."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def be_ended_first() -> None:
+    """Have Linux choose this process and those that it starts when memory has run out: without it,
+    the largest is killed, such as the notebook's kernel or JupyterLab.
+
+    A process may always raise its own score (proc_pid_oom_score_adj(5)). Ray does so for workers.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 # -- processes, sockets, file systems -------------------------------------------------------------

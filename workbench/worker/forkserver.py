@@ -24,6 +24,7 @@ from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.server.forkserver_start import OWN_PYTHONPATH
 from workbench.server.settings import Settings, settings_of
 from workbench.system import limits
+from workbench.system.machine import be_ended_first
 from workbench.system.parent_death import die_with_parent
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import run_worker
@@ -128,6 +129,7 @@ class Forkserver:
             for other in self._remains.values():
                 other.close()
             self._remains.clear()
+            be_ended_first()
             run_worker(worker, forkserver, self._settings, remains)
             status = 0
         except Exception as error:
