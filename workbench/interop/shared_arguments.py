@@ -93,6 +93,10 @@ class _Stored:
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self.engine is engine and self._value() is value
 
+    def kept_with(self) -> Any:
+        """Return the value, or None: `%why` names it, because the object lives as long."""
+        return self._value()
+
     def is_same(self, round: int) -> bool:
         """True if the value is known to be what is stored."""
         if self._round != round:
