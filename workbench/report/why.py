@@ -102,7 +102,16 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
         for reason in _reasons(pin, processes, asked)
     ]
     complete = all(pin.complete for pin in account.pins) and not account.unknown
-    return Why(what, tuple(found), complete, account.unknown)
+    return Why(what, tuple(_each_code_once(found)), complete, account.unknown)
+
+
+def _each_code_once(found: Iterable[ReasonText]) -> Iterator[ReasonText]:
+    """Leave out code that an earlier reason has: a second run would fail, or hit something else."""
+    told: set[str] = set()
+    for reason in found:
+        again = reason.code and reason.code in told
+        yield ReasonText(reason.text, f"{reason.action}, as above") if again else reason
+        told.add(reason.code)
 
 
 def _sorted(pins: Iterable[PinRecord], processes: Processes) -> list[PinRecord]:
