@@ -11,7 +11,7 @@ import pytest
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
 from workbench.core.events import ID_BITS, About
 from workbench.core.snapshot import ActorRecord, ClientRecord, MemoryRecord, Snapshot, WorkerRecord
-from workbench.report import facts, reasons, text, view_texts
+from workbench.report import facts, page, reasons, text, view_texts
 from workbench.report.processes import Processes, actor_name, owners_of
 
 ACTOR = 4
@@ -73,6 +73,7 @@ def test_a_list_says_whose_an_object_is_and_small_ones_without_a_name_share_a_li
     assert all(map(str.startswith, shown[1:], starts)), shown
     assert len(shown) == 5
     assert len(str(text.objects(objects, "*")).splitlines()) == 1 + len(objects)
+    assert page.row_of(large[1], processes, {}, None).title == "a task's result of train.py"
 
 
 def test_of_many_variables_the_first_are_named_each_once() -> None:
