@@ -424,8 +424,9 @@ class _Search:
         self._graph.roots[number][Root(name, cut, coarse)] = None
 
     def _variable(self, thing: Any) -> str:
-        """Return the name of a person's variable that is this thing, or ''."""
-        return next((name for name, value in list(self._main.items()) if value is thing), "")
+        """Return a person's variable that is this thing, or ''; not ``_``, soon another."""
+        names = (name for name, value in list(self._main.items()) if value is thing)
+        return next((name for name in names if name.strip("_")), "")
 
 
 _COPIES = "workbench.interop.shared_arguments"
