@@ -183,6 +183,23 @@ def test_a_copy_that_is_kept_for_later_calls_is_named_by_the_variable(session: E
     assert eventually(lambda: not large(session))
 
 
+def test_a_copy_that_is_kept_gives_way_when_the_store_is_full(script: Scripts) -> None:
+    script_ = script("""
+        import joblib, numpy as np
+        from workbench.interop.shared_arguments import LARGE
+        wb.init(workers=2, memory="64MB")
+        wb.register_joblib()
+        X = np.ones(4_000_000)
+        with joblib.parallel_config("workbench"):
+            joblib.Parallel(n_jobs=2)(joblib.delayed(np.sum)(X) for _ in range(3))
+        say([o.size > X.nbytes for o in wb.snapshot().objects if o.size > LARGE])
+        kept = [wb.put(np.ones(1_000_000)) for _ in range(5)]
+        say([o.size > X.nbytes for o in wb.snapshot().objects if o.size > LARGE])
+    """)
+    assert script_.line() == "[True]"
+    assert script_.line() == "[False, False, False, False, False]"
+
+
 def test_without_workers_it_says_that_it_runs_here(script: Scripts) -> None:
     script_ = script("""
         import os, warnings
