@@ -58,6 +58,7 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     assert by_text[pinned] == "`%unpin ref`, `unpin(ref)`"
     (escaped,) = [text for text in by_text if "pickled at test_why.py:" in text]
     assert "`free(ref)`" in by_text[escaped]
+    assert [*by_text].index(escaped) < [*by_text].index(f"ref in this process: `ref` {here}")
     assert str(why).count("\n") == 2 * len(why.reasons)
     wb.cancel(running)
     del parts, box
