@@ -85,6 +85,7 @@ class Client(Answering):
             queries.Held: here,
             queries.ShownBy: self._shown,
             queries.StoredAs: store.stored_as,
+            queries.WhenFull: store.when_full.add,
             queries.Compare: store.compare,
             queries.Pack: base.marshal.pack,
             queries.OwnReducers: lambda: base.marshal.reducers([]),

@@ -221,10 +221,18 @@ def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
     return dict(snapshot.memory.processes).get(worker.pid)
 
 
+EMPTY = "no object"
+"""What the legend calls the empty parts of a segment."""
+
+
 def filled_text(segment: SegmentRecord) -> str:
-    """Word how full a segment is; a file is as large as its content."""
-    live = human_bytes(segment.live)
-    return live if segment.disk else f"{live} live of {human_bytes(segment.granted)}"
+    """Word how full a segment is, and how much of its length was given back to the machine; a file
+    is as large as its content."""
+    live, gone = human_bytes(segment.live), segment.end - segment.granted
+    if segment.disk:
+        return live
+    given = f", {human_bytes(gone)} given back" if gone > 0 else ""
+    return f"{live} live of {human_bytes(segment.granted)}{given}"
 
 
 # -- the last two minutes ------------------------------------------------------------------------

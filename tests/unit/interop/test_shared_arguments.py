@@ -15,7 +15,7 @@ import pytest
 from tests.unit.serialization.clocks import Looks
 from tests.unit.serialization.extents import extent_of
 from workbench.core import events as ev
-from workbench.engine.queries import Answering, Compare, StoredAs
+from workbench.engine.queries import Answering, Compare, StoredAs, WhenFull
 from workbench.errors import ObjectFreedError
 from workbench.interop import shared_arguments
 from workbench.interop.calls import ChunkResult
@@ -35,6 +35,7 @@ class Store(Answering):
         self._stored: dict[int, tuple[bytes, Any]] = {}
         self._by_hand: dict[int, ObjectRef] = {}
         self.answers = {StoredAs: self._stored_as, Compare: self._compare}
+        self.answers[WhenFull] = lambda let_go: None
 
     def put(self, value: Any) -> tuple[ObjectRef, ev.About]:
         done = codec.serialize(value, {})
