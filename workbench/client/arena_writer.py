@@ -201,8 +201,8 @@ class ArenaWriter:
     def _no_file(self, full: StoreFullError, error: OSError) -> StoreFullError:
         why = limits.reason(error) or error.strerror or error
         return StoreFullError(
-            f"{full}\nIt can't be written to {self._spill_dir} either: {why}. `init(spill_dir=...)` "
-            "names another disk."
+            f"{full}\nIt can't be written to {self._spill_dir} either: {why}. "
+            "`init(spill_dir=...)` names another disk."
         )
 
     def most_pickled_beyond(self) -> int:
