@@ -62,9 +62,7 @@ def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
     assert "pinned" not in names(lab)
     id = lab.value("blocks[0].hex()").strip("'")
     lab.ok(f"%pin {id}\n%free {id}\n%free blocks")
-    assert names(lab).count("freed") == 4
-    lab.ok("del blocks")
-    assert eventually(lambda: names(lab) == "No objects. %put makes one.")
+    assert eventually(lambda: names(lab) == "No objects. %put makes one.")  # but refs to them
 
 
 def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) -> None:

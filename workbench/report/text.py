@@ -154,7 +154,9 @@ def objects(
     searched: bool = False,
     processes: Processes | None = None,
 ) -> ObjectTable:
-    """Return all objects except Workbench's own. Raises `ValueError` if there is no such order.
+    """Return all objects except Workbench's own, and freed ones of which only refs are left.
+
+    Raises `ValueError` if there is no such order.
 
     ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
     ``age`` puts the greatest first; ``others`` and their bytes are not in ``found``. ``searched``:
@@ -163,7 +165,8 @@ def objects(
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
     every = searched or not pattern
-    records = [r for r in found if not facts.is_internal(r) and (every or _matches(r, pattern))]
+    there = [r for r in found if not facts.is_internal(r) and (r.state != "freed" or r.viewers)]
+    records = [r for r in there if every or _matches(r, pattern)]
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
