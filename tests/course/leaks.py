@@ -37,7 +37,7 @@ ANSWERS = Answers(
             Wrong("moth = kept", "still in the store"),
         ],
         "slice_let_go": [
-            Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
+            Wrong("import gc; gc.collect()", "in this notebook: `thumbnail`"),
             almost(edit(PICTURE, "lambda: None"), "its last picture any more"),
             almost(edit("wb.get(film)", "wb.get(film).copy()"), r"keeps 11\.1 MB"),
         ],
