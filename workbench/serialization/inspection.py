@@ -376,8 +376,11 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     names = " or ".join(parts) if len(parts) < 4 else "Something"
     if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
         is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
-        advice = f". {FLATTEN}" if is_deep else ""
-        return f"{names} can't be serialized: {error_line(error)}{advice}"
+        if is_deep:
+            return (
+                f"{names} can't be serialized: it is nested too deeply for the pickler. {FLATTEN}"
+            )
+        return f"{names} can't be serialized: {error_line(error)}"
     first = failures[0].path
     if len(failures) == 1 and first in parts:
         head = f"{first} can't be serialized."
