@@ -378,7 +378,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
         is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
         if is_deep:
             return (
-                f"{names} can't be serialized: it is nested too deeply for the pickler. {FLATTEN}"
+                f"{names} can't be serialized: it is nested too deeply. {FLATTEN}"
             )
         return f"{names} can't be serialized: {error_line(error)}"
     first = failures[0].path
