@@ -377,9 +377,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
         is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
         if is_deep:
-            return (
-                f"{names} can't be serialized: it is nested too deeply. {FLATTEN}"
-            )
+            return f"{names} can't be serialized: it is nested too deeply. {FLATTEN}"
         return f"{names} can't be serialized: {error_line(error)}"
     first = failures[0].path
     if len(failures) == 1 and first in parts:
