@@ -56,8 +56,8 @@ class Book(Kernel):
         """For the next test: no variables but what all use."""
         self.ok(PREAMBLE)
 
-    def start(self, code: str, headless: bool = False) -> Cell:
-        return super().start(textwrap.dedent(code).strip("\n"), headless)
+    def start(self, code: str, headless: bool = False, console: bool = False) -> Cell:
+        return super().start(textwrap.dedent(code).strip("\n"), headless, console)
 
     def fails(self, code: str, *words: str) -> str:
         """Run a cell that must fail, and say all of these; what it says, in one piece."""
