@@ -28,7 +28,7 @@ ANSWERS = Answers(
             Wrong("line = '%workbench start --workers 4'", "`--workers` isn't needed here"),
             Wrong("line = '%workbench start tcp://10.0.0.7:8786'", "stands alone"),
             Wrong("line = '%workbench start --engine Dask'", "There is no engine 'Dask'"),
-            almost("line = '%workbench start --engine dask'", "at no address"),
+            almost("line = '%workbench start --engine dask'", "without an address"),
         ],
     },
     right={

@@ -68,7 +68,7 @@ ANSWERS = Answers(
         "at_once": [
             Wrong("cups = [Cup.remote(1), Cup.remote(1)]", "Not all cups were stirred"),
             Wrong(edit("Spoon()", "Leborn()"), "Not all cups were stirred"),
-            Wrong(edit("[Cup.remote(1), Cup.remote(1)]", "[Cup.remote(1)] * 2"), "1 different cup"),
+            Wrong(edit("[Cup.remote(1), Cup.remote(1)]", "[Cup.remote(1)] * 2"), "`cups`: 1"),
         ],
         "counter": [
             Wrong("bar, bill = None, list(range(1, 11))", "no actor that lives"),
@@ -81,9 +81,7 @@ ANSWERS = Answers(
             Wrong("sugar = wb.put('sugar')", "no task has made it"),
             Wrong(edit("shop.remote", "shop.options(max_retries=5).remote"), "has failed"),
             almost("sugar = fragile.remote(Tries.remote())", "brought 'tea'"),
-            almost(
-                edit("raise ConnectionError", "return 'sugar'; str"), "`asked` has counted 1 try"
-            ),
+            almost(edit("raise ConnectionError", "return 'sugar'; str"), "`asked` has counted 1:"),
         ],
         "comes_back": [
             Wrong("cup = None", "is no actor"),
@@ -92,9 +90,9 @@ ANSWERS = Answers(
             Wrong(edit(FALLS, "wb.kill(cup)"), "The cup doesn't answer: .*kill"),
         ],
         "defined_once": [
-            Wrong(TASTE.format("n", "", 3, "n"), "has 3 different refs"),
+            Wrong(TASTE.format("n", "", 3, "n"), "`tasted`: 3"),
             Wrong(TASTE.format("n, menu", "", 20, "n, menu"), "20 calls 19 more objects"),
-            Wrong("tasted = tasted[:1] * 20", "has 1 different ref"),
+            Wrong("tasted = tasted[:1] * 20", "`tasted`: 1"),
             almost(TASTE.format("n", " + 10**7", 20, "n"), "a call has failed"),
         ],
         "stop_pressed": [

@@ -100,7 +100,7 @@ ANSWERS = Answers(
         ],
         "one_function": [
             almost(look_up("query", "query"), "went along"),
-            almost(look_up("query, names", "query, names"), r"between the calls \(2 objects\)"),
+            almost(look_up("query, names", "query, names"), r"between the calls \(2 more\)"),
             almost(
                 look_up("query, names", "query, stored_names") + "found_rows = found_rows[:1]",
                 "aren't the rows",
@@ -116,7 +116,7 @@ ANSWERS = Answers(
             ),
             almost(
                 'signs["word"] = signs["word"].astype("category")\n%put signs',
-                "the texts of `way` and `kind`",
+                "these columns: `way`, `kind`",
             ),
         ],
     },

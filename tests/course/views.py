@@ -18,7 +18,7 @@ ANSWERS = Answers(
             almost("del first", "What keeps the object: .*one_row"),
         ],
         "put_once": [
-            Wrong("stored = [wb.put(weights)]", "has 1 ref"),
+            Wrong("stored = [wb.put(weights)]", "and has 1"),
             almost("stored = [darker[0]] * 3", "is not `weights`"),
             almost("stored = [wb.put(weights + 1)] * 3", "is not `weights`"),
         ],

@@ -7,9 +7,9 @@ import shlex
 import numpy as np
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.words import say
 from workbench.engines.choice import NAMES, read
 from workbench.errors import WorkbenchError
-from workbench.format import count
 
 PAGE = "howto/past-one-machine.md"
 
@@ -34,9 +34,10 @@ def no_file(live: Live) -> Outcome:
     found = live["highest"]
     if not isinstance(found, list) or len(found) != PARTS:
         return wrong(
-            "`highest` is of type {kind}. It should be a list of {parts}, one for each quarter.",
-            kind=f"{type(found).__name__}",
-            parts=count(PARTS, "height"),
+            "`highest` is of type {kind}. It should be a list of {parts} heights, one for each "
+            "quarter.",
+            kind=type(found).__name__,
+            parts=PARTS,
         )
     live.made_by("highest")
     heights = [live.fetched(each) for each in found]
@@ -79,9 +80,13 @@ def line(live: Live) -> Outcome:
     except WorkbenchError as error:
         return wrong("Workbench would say: {error}", error=error)
     if meant.engine != "dask":
-        return wrong("That starts a session on {engine}.", engine=NAMES[meant.engine or "local"])
+        return wrong(
+            "That starts a session on {engine}.", engine=say(NAMES[meant.engine or "local"])
+        )
+    if not meant.address:
+        return almost("That is Dask, but without an address.")
     if meant.address != ADDRESS:
-        return almost("That is Dask, but at {place}.", place=meant.address or "no address")
+        return almost("That is Dask, but at {place}.", place=meant.address)
     return right("That session would run on Dask at {address}.", address=ADDRESS)
 
 

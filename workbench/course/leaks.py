@@ -233,9 +233,12 @@ def moved(live: Live) -> Outcome:
     left = [name for name in names if found[name].where != "disk"]
     if not left:
         return right("All three films are on disk. They can be read as before.")
-    sentence = "On disk: {count} of 3 films. Still in memory: {left}."
     state = almost if len(left) == 1 else wrong
-    return state(sentence, count=len(names) - len(left), left=", ".join(left))
+    return state(
+        "On disk: {count} of 3 films. Still in memory: {left}.",
+        count=len(names) - len(left),
+        left=", ".join(left),
+    )
 
 
 @exercise(

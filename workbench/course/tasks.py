@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
-from workbench.format import count
 from workbench.ref import ObjectRef
 
 CALLED = Page(
@@ -46,7 +45,7 @@ def at_once(live: Live) -> Outcome:
             return wrong("Not all cups were stirred.")
         times.append(found)
     if len(times) < 2:
-        return wrong("`cups` has {cups}: stir two.", cups=count(len(times), "different cup"))
+        return wrong("Different cups in `cups`: {count}. Stir two.", count=len(times))
     (_, first), (second, _) = sorted(times)[:2]
     if second >= first:
         return wrong("One cup was stirred after the other: the spoons never moved together.")
@@ -105,7 +104,7 @@ def asked_again(live: Live) -> Outcome:
     if error or tries < TRIES:
         return almost(
             "There is sugar, but `asked` has counted {tries}: the shop answers the third time.",
-            tries=error or count(tries, "try", "tries"),
+            tries=error or tries,
         )
     return right("There is sugar: the shop was asked {tries} times.", tries=tries)
 
@@ -150,8 +149,7 @@ def comes_back(live: Live) -> Outcome:
 def defined_once(live: Live) -> Outcome:
     refs = {each for each in live["tasted"] if isinstance(each, ObjectRef)}
     if len(refs) != CALLS:
-        refs_given = count(len(refs), "different ref")
-        return wrong("`tasted` has {refs}. It should have 20.", refs=refs_given)
+        return wrong("Different refs in `tasted`: {count}. It should have 20.", count=len(refs))
     if anew := live.stored_between([*refs]):
         return wrong(
             "Between the 20 calls {count} more objects were stored: `taste`, if it was defined "

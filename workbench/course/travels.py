@@ -10,7 +10,7 @@ from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.course.location import where
 from workbench.engine.queries import Describe
-from workbench.format import count, human_bytes, joined
+from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 from workbench.report.facts import site_of, type_of
 
@@ -221,15 +221,15 @@ def one_function(live: Live) -> Outcome:
     calls = [each for each in live["calls"] if isinstance(each, ObjectRef)]
     if len(calls) != len(live["queries"]):
         return almost(
-            "`calls` has {refs}: it should have what `look_up.remote(...)` returned for each "
+            "Refs in `calls`: {count}. It should have what `look_up.remote(...)` returned for each "
             "query.",
-            refs=count(len(calls), "ref"),
+            count=len(calls),
         )
     if anew := live.stored_between(calls):
         return almost(
-            "One function was sent, but more was stored between the calls ({objects}): `names` "
+            "One function was sent, but more was stored between the calls ({count} more): `names` "
             "again, if it was an argument itself. Put it once, and give each call the ref.",
-            objects=count(anew, "object"),
+            count=anew,
         )
     return right(
         "One function of {total} has answered all three queries, and nothing else was stored "
@@ -267,9 +267,9 @@ def cheap_table(live: Live) -> Outcome:
         costly = [name for name in texts if len(_without_buffers(stored[name])) >= CHEAP / 3]
         state = wrong if len(costly) == len(texts) else almost
         return state(
-            "{pickled} are still pickled: the texts of {names}, one by one.",
+            "{pickled} are still pickled, text by text, in these columns: {names}.",
             pickled=pickled,
-            names=joined([f"`{name}`" for name in costly]),
+            names=", ".join(f"`{name}`" for name in costly),
         )
     return right(
         "Of the stored `signs`, {pickled} are pickled, and no text is missing.", pickled=pickled

@@ -14,7 +14,7 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
-from workbench.format import count, human_bytes
+from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 
 PAGE = Page("views.md", "What you see")
@@ -57,7 +57,7 @@ def _is(value: object, weights: object) -> bool:
 def put_once(live: Live) -> Outcome:
     refs = [each for each in live["stored"] if isinstance(each, ObjectRef)]
     if len(refs) != 3:
-        return wrong("`stored` has {refs}. It should have 3.", refs=count(len(refs), "ref"))
+        return wrong("`stored` should have 3 refs, and has {count}.", count=len(refs))
     ids = {each.id for each in refs}
     found = [each for each in live.objects if each.id in ids]
     if len(ids) > 1:
