@@ -318,14 +318,14 @@ class DirectCalls:
             self._came(message.results)
         elif type(message) is packets.ToldPacket:
             self._connection.hurry()  # the server asks for the result when it knows the call
-        elif type(message) is packets.ShownPacket:
+        elif type(message) is ev.Output:
             known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
             if self._is_worker:
                 self._connection.ordered_sent += 1  # the server must know of it first
                 if known is not None:
                     known.shown.add(message.task)
             elif show is not None:
-                show(ev.Output(*(getattr(message, f) for f in ev.Output.__struct_fields__)))
+                show(message)
 
     def _came(self, results: list[tuple[int, bytes, bool]]) -> None:
         values: dict[int, ev.Value] = {}

@@ -204,15 +204,14 @@ class ActorManager:
         the one that began last; if that isn't known, any except the ``unbegun`` may have begun.
         Calls in ``begun`` had begun wherever they are."""
         again: list[Task] = []
-        over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not actor.creation_task):
             # Those after the last one had not begun.
             may_have = task not in unbegun and number < last + actor.at_a_time
             may_have = may_have or task in begun
             task.attempts += may_have
-            final = may_have and task.attempts > task.submit.retries
-            (over if final else again).append(task)
-        for task in over:
+            if not may_have or task.attempts <= task.submit.retries:
+                again.append(task)
+                continue
             name = task.submit.name
             when = (
                 f" while it ran `{name}`"
@@ -223,11 +222,7 @@ class ActorManager:
                 when = f" before it had handed over what `{name}` returned"
             text = f"{crash}{when}; {actor.name} is made again.{words}"
             self._state.fail(task, died_error(actor.id, text, "unavailable"))
-        for task in again:
-            why = task.final_value or task.broken
-            if why is not None:
-                self._state.fail(task, why)
-        actor.put_back([task for task in again if not (task.final_value or task.broken)])
+        actor.put_back(self._state.repeatable(again))
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
         actor = self._scheduler.actors.get(event.actor)

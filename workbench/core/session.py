@@ -238,7 +238,7 @@ class Session:
                 self.tasks.run(worker.client, task)
         if self.leases.has_work:
             self.leases.end_batch()
-        if scheduler.may_use_lines or self.lines.has_news:
+        if scheduler.may_use_lines or self.lines.to_report:
             self.lines.end_batch()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()

@@ -7,7 +7,7 @@ components: never the session, which routes events to them. Methods named like a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,14 @@ class State:
         `TaskManager.fail_all` does so after the current event. The first value counts.
         """
         self.failing.append((task, value))
+
+    def repeatable(self, tasks: Sequence[Task]) -> list[Task]:
+        """Fail those that were told to stop or lack an argument; return the others."""
+        for task in tasks:
+            why = task.final_value or task.broken
+            if why is not None:
+                self.fail(task, why)
+        return [task for task in tasks if not (task.final_value or task.broken)]
 
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
         """Give an extent that no object uses any more back to its arena.

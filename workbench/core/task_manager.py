@@ -83,7 +83,7 @@ class TaskManager:
             task.line, task.actor, task.broken = line, line.actor, why
             self._scheduler.add(task)
             self._output.on_call_reported(task)
-            self._lines.on_call_reported(task)
+            self._lines.to_report.append(task)
             if task.parent is not None and task.parent.stops_children:
                 self.stop(task)  # it may have been called before its parent was stopped
             return None
@@ -177,7 +177,8 @@ class TaskManager:
             return state.hang_up(client.number, "results it says too little of")
         if not state.budget.admits(client.number, event.values):
             return state.hang_up(client.number, "an extent that is not its own")
-        if event.again and task.final_value is None and task.may_retry:
+        may_retry = task.attempts < task.submit.retries and not task.is_creation
+        if event.again and task.final_value is None and may_retry:
             task.attempts += 1
             self._give_back([task])
             return None
@@ -219,11 +220,7 @@ class TaskManager:
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Put tasks that were sent but not run to the end back, first, if they are still wanted."""
-        for task in tasks:
-            why = task.final_value or task.broken
-            if why is not None:
-                self._state.fail(task, why)
-        tasks = [task for task in tasks if not (task.final_value or task.broken)]
+        tasks = self._state.repeatable(tasks)
         self._scheduler.give_back(tasks)
         self.abandon(tasks)
 

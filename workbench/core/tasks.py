@@ -74,11 +74,6 @@ class Task:
         return self.actor is not None and self.actor.creation_task is self
 
     @property
-    def may_retry(self) -> bool:
-        """True if the task has retries left and isn't an actor's creation."""
-        return self.attempts < self.submit.retries and not self.is_creation
-
-    @property
     def spec(self) -> TaskSpec:
         return self.submit.spec or USUAL
 
@@ -128,6 +123,7 @@ class Worker:
     calls: Counter[int] = field(default_factory=Counter)  # by function with `max_calls`
     reported: set[int] = field(default_factory=set)  # calls it was sent a Report for
     lease: Line | None = None  # until it is returned
+    lines: dict[int, Line] = field(default_factory=dict)  # that lead to it, by number
 
     def keep(self, task: Task) -> None:
         """Remember a task that is over, but whose threads go on in this worker."""
@@ -412,19 +408,16 @@ class TaskGroup:
         """How many of its tasks failed or were stopped."""
         return self.outcomes.total() - self.outcomes["done"]
 
-    @property
-    def runs(self) -> bool:
-        return any(task.worker is not None for task in self.tasks)
-
     def record(self, now: float, there: tuple[str, ...] = ()) -> JobRecord:
         """Return its record. ``there``: the names whose results are kept for it."""
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         began = None if self.is_over else self.began
+        runs = any(task.worker is not None for task in self.tasks)
         return JobRecord(
             id=self.id,
             number=self.number,
             name=self.name,
-            state=ended if self.is_over else "running" if self.runs else "queued",
+            state=ended if self.is_over else "running" if runs else "queued",
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,

@@ -86,7 +86,8 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     before = _threads()
     try:
         with _surroundings(cell, made):  # first: values may be of modules in its `sys.path`
-            captured = _captured(cell, more, names, namespace)
+            shared, packed = (more, None) if isinstance(more, dict) else ({}, more)
+            captured = Captured(cell.tracked, packed, {**shared, **names}, namespace)
             if cell.seed is not None:
                 seed(cell.seed, namespace["index"] if cell.per_item else None)
             ran = _run_alone(cell, namespace)
@@ -158,14 +159,6 @@ def _note_lost(error: Exception, mutations: Mutations | None, made: list[Made]) 
         f"Before that the cell {what} {lost} on the worker. A cell that fails changes nothing in "
         "the notebook.",
     )
-
-
-def _captured(
-    cell: Cell, more: PackedValues | Names | None, names: Names, namespace: Names
-) -> Captured:
-    if isinstance(more, dict):
-        return Captured(cell.tracked, None, {**more, **names}, namespace)
-    return Captured(cell.tracked, more, names, namespace)
 
 
 def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:

@@ -35,7 +35,7 @@ class Descriptors:
         os.close(self.readonly)
 
 
-def create_memfd(size: int) -> Descriptors:
+def create(size: int) -> Descriptors:
     """Make a segment in anonymous memory.
 
     memfd rather than /dev/shm: containers limit the latter to 64 MB, and a named file would remain
@@ -47,7 +47,7 @@ def create_memfd(size: int) -> Descriptors:
 
 
 def create_file(size: int, directory: str | None = None) -> Descriptors:
-    """Make a segment in a file without a name: on disk, or for systems without memfd or /proc."""
+    """Make a segment in a file without a name, on disk."""
     try:  # it never has a name, so nothing remains after any kill
         writable = os.open(directory or tempfile.gettempdir(), _NAMELESS, 0o600)
     except OSError:  # not supported by this system, or this file system
@@ -67,10 +67,6 @@ def _sized(writable: int, path: str, size: int) -> Descriptors:
         os.close(writable)
         raise
     return Descriptors(writable, readonly, size)
-
-
-def create(size: int) -> Descriptors:
-    return create_memfd(size) if hasattr(os, "memfd_create") else create_file(size)
 
 
 class ReadOnly(mmap.mmap):

@@ -277,7 +277,7 @@ class IncomingCalls:
         if run.is_nested:  # the server relays it, and the caller has to tell it of the call
             data = b""
             self._connection.put(output)
-        shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
+        shown = Output(output.task, output.kind, data, run.form.origin, self._worker)
         self._connection.ordered_sent += 1  # the result must come behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
