@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,20 +43,16 @@ FEW = 8
 one's goes through the server: by the line it would need a packet of its own."""
 
 
+@dataclass(eq=False)
 class DirectCalls:
-    """Lines by actor. Adds the handlers of messages about lines to ``handlers``."""
+    """Lines by actor. Adds the handlers of messages about lines to ``_handlers``."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        objects: KnownObjects,
-        handlers: dict[type, Callable[[Any], object]],
-        is_worker: bool,
-    ) -> None:
-        self._connection = connection
-        self._is_worker = is_worker
-        self._objects = objects
-        self._handlers = handlers
+    _connection: Connection
+    _objects: KnownObjects
+    _handlers: dict[type, Callable[[Any], object]]
+    _is_worker: bool
+
+    def __post_init__(self) -> None:
         self.lock = threading.RLock()  # a `__del__` that runs while it is held may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
@@ -65,7 +62,7 @@ class DirectCalls:
         self._last: dict[int, tuple[int, int]] = {}
         # The same for tasks. Those from `_fresh` on were submitted after `_order_epoch` messages.
         self._order_epoch = self._fresh = self._latest = 0
-        handlers |= {
+        self._handlers |= {
             do.Offer: self._offered,
             do.Grant: self._granted,
             do.LineEnded: self._ended,

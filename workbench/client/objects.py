@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,27 +43,21 @@ class Listener(Protocol):
     def wake_waiters(self, reason: str) -> None: ...
 
 
+@dataclass(eq=False)
 class KnownObjects:
     """Objects of this process. ``values``: those that are ready or have failed, by id."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        references: ReferenceCounter,
-        views: Views,
-        need: Callable[[int], None],
-        marshal: Marshal,
-    ) -> None:
-        self._connection = connection
-        self._references = references
-        self._views = views
-        self._need = need
-        self._marshal = marshal
+    _connection: Connection
+    _references: ReferenceCounter
+    _views: Views
+    _need: Callable[[int], None]
+    _marshal: Marshal
+
+    def __post_init__(self) -> None:
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
-        self._failed: set[int] = set()  # ids in `values` that failed
         self._failures = 0  # number of failures so far
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._listeners: dict[int, list[Listener]] = {}  # by object
@@ -94,7 +89,6 @@ class KnownObjects:
         """
         values, missing = self.values, iter(ids)
         waiting = next(missing, None)
-        wanted: set[int] = set()
         failures, has_failed = 0, False
 
         def done() -> bool:
@@ -103,16 +97,17 @@ class KnownObjects:
                 waiting = next(missing, None)
             if waiting is not None and failures != self._failures:
                 failures = self._failures
-                if self._failed and not wanted:
-                    wanted.update(ids)
-                has_failed = not self._failed.isdisjoint(wanted)
+                has_failed = self.failed(ids) is not None
             return waiting is None or has_failed
 
         return done
 
     def failed(self, ids: Iterable[int]) -> int | None:
         """Return the first object that is known to have failed, or None."""
-        return next((id for id in ids if id in self._failed), None)
+        if not self._failures:
+            return None
+        known = ((id, self.values.get(id)) for id in ids)
+        return next((id for id, value in known if value is not None and value.failed), None)
 
     def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each object once it is known: now, or when Ready has come."""
@@ -289,8 +284,7 @@ class KnownObjects:
             for id, value in values.items():
                 if self._references.is_counted(id):
                     self.values[id] = value
-                    if value.failed:
-                        self._fails(id)
+                    self._failures += value.failed
         if self._listeners:
             for id in values:
                 if id in self._listeners:
@@ -304,7 +298,7 @@ class KnownObjects:
             for id in ids:
                 if self._references.alive(id):
                     self.values[id] = freed
-                    self._fails(id)
+                    self._failures += 1
             self._connection.post(ev.Unview(tuple([(id, 0) for id in ids])))
 
     def moved(self, message: do.Moved) -> None:
@@ -320,11 +314,7 @@ class KnownObjects:
         freed = ev.error_value("freed", "You freed it. Put it again if you need it.")
         for id in ids:
             self.values[id] = freed
-            self._fails(id)
-
-    def _fails(self, id: int) -> None:
-        self._failed.add(id)
-        self._failures += 1
+            self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
         """Forget what was kept for a handle or view that is dead."""
@@ -333,7 +323,6 @@ class KnownObjects:
                 self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
-                self._failed.discard(watch.id)
                 self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 

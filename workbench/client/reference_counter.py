@@ -52,7 +52,6 @@ class ReferenceCounter:
             del ref
 
     def find(self, id: int) -> ObjectRef | None:
-        """Return this process's handle of the object, if it is alive."""
         watch = self._watches.get(id)
         return watch() if watch is not None else None
 

@@ -21,7 +21,6 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
 
 
 def failure_of(header: bytes) -> BaseException:
-    """Return the error that a failed object with this header stands for."""
     if header[:1] != b"!":
         return errors.task_error(codec.deserialize_inline(header))
     code, _, text = header[1:].decode().partition("\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from queue import Empty, SimpleQueue
 
@@ -20,18 +21,15 @@ _INTERRUPTED = object()
 """Queued in place of a change to end the wait in `next`."""
 
 
+@dataclass(eq=False)
 class Subscription:
-    """An `engine.following.Changes`. ``tell`` sends, soon."""
+    """An `engine.following.Changes`."""
 
-    def __init__(
-        self,
-        number: int,
-        tell: Callable[[ev.Event], None],
-        on_close: Callable[[int], object],
-    ) -> None:
-        self._number = number
-        self._tell = tell
-        self._on_close = on_close
+    _number: int
+    _tell: Callable[[ev.Event], None]  # sends, soon
+    _on_close: Callable[[int], object]
+
+    def __post_init__(self) -> None:
         self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: no more will come
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False

@@ -264,7 +264,6 @@ class ActorManager:
             self._catalog.bind(name, None)
 
     def retire(self, actor: Actor) -> None:
-        """Remove an actor without handles and calls."""
         del self._scheduler.actors[actor.id]
         self.dies(actor, died_error(actor.id, "Its last handle is gone."))
         self.release(actor)
@@ -299,7 +298,6 @@ def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:
 
 
 def died_error(actor: int, text: str, code: str = "actor") -> ev.Value:
-    """Return the error value for calls of an actor that is dead, or lost its worker."""
     return ev.error_value(f"{code} {actor:016x}", text)
 
 

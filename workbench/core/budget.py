@@ -288,14 +288,12 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
-        """Queue a request; `serve_requests` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
 
     @property
     def has_work(self) -> bool:
-        """True if `serve_requests` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity

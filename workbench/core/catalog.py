@@ -63,7 +63,6 @@ class Catalog(dict[int, Entry]):
         self.touched: dict[int, bool] | None = None  # None if nobody subscribes: see `touch`
 
     def ids(self) -> list[int]:
-        """Return the ids of all objects, the newest first."""
         return list(reversed(self))
 
     def named(self, name: str) -> Entry | None:
@@ -384,7 +383,7 @@ class Catalog(dict[int, Entry]):
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             if self.backlog.left <= 0:
-                self.backlog.add(self._free_all_unused(queue))
+                self.backlog.add(map(self.free_if_unused, queue))
                 return
             self.backlog.left -= 1
             entry = queue.pop()
@@ -405,11 +404,6 @@ class Catalog(dict[int, Entry]):
                 self.on_release(entry, value)
             if not entry.alive and self.pop(entry.id, None) is not None and entry.kind is not None:
                 self.own -= entry.kind[0].startswith(OWN)
-
-    def _free_all_unused(self, entries: Iterable[Entry]) -> Iterator[None]:
-        for entry in entries:
-            self.free_if_unused(entry)
-            yield
 
     def _let_go(self, contained: Iterable[int]) -> Iterator[None]:
         """Unpin these objects, whose container was freed."""

@@ -220,7 +220,6 @@ class JobManager:
         return there
 
     def log(self, client: ClientState, event: ev.Ask) -> None:
-        """Answer with the job's output, as far as it is kept."""
         job = self._jobs.get(event.object)
         shown = None if job is None else tuple(self._shown(job))
         self._state.send(client.number, do.Answer(event.request, outputs=shown))
@@ -246,11 +245,8 @@ class JobManager:
 
     def _there(self, job: TaskGroup, name: str) -> bool:
         """True if a result that the job assigned to this name is kept for it."""
-        return job.id in self._kept and any(self._is_kept(id) for id in self._results_of(job, name))
-
-    def _is_kept(self, id: int) -> bool:
-        entry = self._state.catalog.get(id)
-        return entry is not None and bool(entry.job)
+        entries = map(self._state.catalog.get, self._results_of(job, name))
+        return job.id in self._kept and any(e is not None and e.job for e in entries)
 
     def _results_of(self, job: TaskGroup, name: str) -> Iterator[int]:
         """Return all results of a job, or those for a name, one of each task."""
@@ -274,7 +270,6 @@ class JobManager:
                 self._kept[job.id] = job
 
     def _release(self, job: TaskGroup) -> None:
-        """Stop keeping a job's results, which may free them at once."""
         if self._kept.pop(job.id, None) is not None:
             for entry in self._entries(job):
                 self._state.catalog.keep_for(entry, "")

@@ -24,7 +24,6 @@ class Lifetime:
         self.due: float | None = None  # when the session ends, unless a driver comes before
 
     def begin(self) -> None:
-        """Start the wait for the first driver of a new session."""
         self.has_begun = True
         self.due = self._state.now + ALONE_AT_START
 
@@ -45,7 +44,6 @@ class Lifetime:
         self.due = self._state.now
 
     def keep(self, client: ClientState, event: ev.Keep) -> None:
-        """Set for how many seconds the session outlives its last driver."""
         self._state.linger = event.linger
 
     def end(self, client: ClientState, event: ev.EndSession) -> None:
@@ -60,7 +58,6 @@ class Lifetime:
             self._state.out.append(do.Exit())
 
     def _kept_for(self, last: ClientState) -> float:
-        """Return for how many seconds the session is kept after its last driver left."""
         if last.graceful:
             return 0.0
         linger = self._state.linger

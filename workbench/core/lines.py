@@ -152,7 +152,6 @@ class LineManager:
         return None
 
     def _refused(self, line: Line) -> None:
-        """Handle that a worker got no end of a line."""
         if line.actor is not None:
             line.actor.takes_lines = False
         else:
@@ -361,7 +360,6 @@ class LineManager:
         self._state.lending.pop(line.number, None)
 
     def on_client_left(self, number: int) -> None:
-        """Close the lines of a client that left."""
         for line in [line for line in self._lines.values() if line.caller == number]:
             if line.has_ended:
                 self._forget(line)

@@ -118,5 +118,4 @@ class Log:
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:
-    """True if both are prints to the same stream by the same task on the same worker."""
     return (last.kind, last.task, last.worker) == (output.kind, output.task, output.worker)

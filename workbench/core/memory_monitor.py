@@ -49,7 +49,6 @@ class MemoryMonitor:
             self.due = now + (0.0 if self.gives_way else SOON)
 
     def request_measurement(self) -> None:
-        """Have the memory measured now, for a grant."""
         if not self._asked:
             self._ask()
 

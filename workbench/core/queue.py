@@ -179,7 +179,6 @@ class TaskQueue:
         return task
 
     def on_task_left(self, task: Task) -> None:
-        """Take note that a queued task has left the queue."""
         self.size -= 1
         self._line_of(task).tasks_for(task).add_gap()
         self._skip()

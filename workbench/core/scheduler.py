@@ -296,7 +296,6 @@ class Scheduler:
     # -- decisions ----------------------------------------------------------------------------
 
     def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        """Send queued tasks to workers; yield each pair."""
         if self.notified:
             yield from self._assign_to_actors(now)
         queue = self.queue
@@ -386,7 +385,6 @@ class Scheduler:
             yield victim, len(victim.sent) // 2
 
     def _send(self, worker: Worker, now: float, seconds: float) -> Task:
-        """Send the next task, which is expected to take ``seconds``."""
         task = self.queue.popleft()
         task.seconds = seconds
         worker.cpus = task.cpus

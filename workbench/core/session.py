@@ -89,7 +89,6 @@ class Session:
         self._answers = self._questions()
 
     def _connect(self) -> None:
-        """Set the callbacks by which the state reaches components."""
         state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused

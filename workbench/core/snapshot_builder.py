@@ -50,7 +50,6 @@ def some_named(state: State) -> list[Entry]:
 
 
 def names_with(state: State, beginning: str, most: int = MOST_NAMES) -> tuple[str, ...]:
-    """Return the names of objects that begin so, ``most`` of them at most."""
     names = state.catalog.names
     return tuple(islice((name for name in names if name.startswith(beginning)), most))
 

@@ -35,7 +35,6 @@ class ClientState:
 
     @property
     def worker(self) -> int:
-        """The worker number of a worker, else 0."""
         return self.hello.worker
 
     @property

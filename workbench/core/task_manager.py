@@ -5,6 +5,8 @@ The scheduler decides which task is sent where; `actor_manager` has the lifecycl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from workbench.core import events as ev
 from workbench.core import fast_path
 from workbench.core import instructions as do
@@ -28,29 +30,21 @@ ADVICE = (
 """Advice for a person whose task was killed because memory ran short."""
 
 
+@dataclass(eq=False)
 class TaskManager:
-    def __init__(
-        self,
-        state: State,
-        objects: ObjectManager,
-        spilling: Spilling,
-        jobs: JobManager,
-        actors: ActorManager,
-        lines: LineManager,
-        leases: LeaseManager,
-        output: TaskOutput,
-    ) -> None:
-        self._state = state
-        self._objects = objects
-        self._spilling = spilling
-        self._jobs = jobs
-        self._actors = actors
-        self._lines = lines
-        self._leases = leases
-        lines.on_lease_closed = self._lease_closed
-        self._output = output
-        self._catalog = state.catalog
-        self._scheduler = state.scheduler
+    _state: State
+    _objects: ObjectManager
+    _spilling: Spilling
+    _jobs: JobManager
+    _actors: ActorManager
+    _lines: LineManager
+    _leases: LeaseManager
+    _output: TaskOutput
+
+    def __post_init__(self) -> None:
+        self._lines.on_lease_closed = self._lease_closed
+        self._catalog = self._state.catalog
+        self._scheduler = self._state.scheduler
         self._refreshed: ev.Refresh | None = None  # the last one; None before
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
@@ -211,7 +205,6 @@ class TaskManager:
         return None
 
     def _count(self, worker: Worker, task: Task) -> None:
-        """Count a call of a function with ``max_calls``; end the worker after the last one."""
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None

@@ -61,7 +61,6 @@ class TaskOutput:
 
 
 def _taken(line: Line, tasks: Collection[int]) -> list[tuple[int, str, bytes]]:
-    """Remove and return the output that was kept for these calls."""
     taken = [piece for piece in line.unsent if piece[0] in tasks]
     line.unsent = [piece for piece in line.unsent if piece[0] not in tasks]
     return taken

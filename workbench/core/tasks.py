@@ -65,7 +65,6 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """True if the task is done, failed or dropped."""
         return self.state is DONE
 
     @property
@@ -79,7 +78,6 @@ class Task:
 
     @property
     def results(self) -> range:
-        """The ids of its results, which follow its own."""
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
@@ -138,7 +136,6 @@ class Worker:
 
     @property
     def running(self) -> Task | None:
-        """The first of the tasks that were sent to it."""
         return next(iter(self.sent.values()), None)
 
 
@@ -348,7 +345,6 @@ class Actor:
 
     @property
     def at_a_time(self) -> int:
-        """How many of its calls may run at a time."""
         return self.concurrency + sum(self.groups.values())
 
     @property
@@ -359,7 +355,6 @@ class Actor:
 
     @property
     def calls(self) -> list[Task]:
-        """All its calls that weren't sent."""
         waiting = (task for queue in self.waiting.values() for task in queue)
         ready = (task for queue in self.ready.values() for task in queue)
         return [*ready, *waiting, *self.incomplete]
@@ -395,29 +390,29 @@ class TaskGroup:
 
     @property
     def is_over(self) -> bool:
-        """True if all its tasks are over."""
         return self.outcomes.total() >= self.size
 
     @property
     def is_complete(self) -> bool:
-        """True if all its tasks were submitted."""
         return self.is_over or len(self.tasks) >= self.size
 
     @property
     def failed(self) -> int:
-        """How many of its tasks failed or were stopped."""
         return self.outcomes.total() - self.outcomes["done"]
+
+    @property
+    def runs(self) -> bool:
+        return any(task.worker is not None for task in self.tasks)
 
     def record(self, now: float, there: tuple[str, ...] = ()) -> JobRecord:
         """Return its record. ``there``: the names whose results are kept for it."""
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         began = None if self.is_over else self.began
-        runs = any(task.worker is not None for task in self.tasks)
         return JobRecord(
             id=self.id,
             number=self.number,
             name=self.name,
-            state=ended if self.is_over else "running" if runs else "queued",
+            state=ended if self.is_over else "running" if self.runs else "queued",
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,

@@ -207,7 +207,6 @@ class Namespace:
 
     @property
     def variables(self) -> Names:
-        """Variables of its cells, by name."""
         return self._names
 
     def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:

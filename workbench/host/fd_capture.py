@@ -50,7 +50,6 @@ class FdCapture:
 
     @property
     def path(self) -> str:
-        """Path of the file in this process."""
         return f"/proc/self/fd/{self._file}"
 
     def has_news(self) -> bool:

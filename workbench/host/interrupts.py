@@ -50,7 +50,6 @@ class Interrupts:
         return task in self._stopping
 
     def forget(self, task: int) -> None:
-        """Forget a task whose results are known."""
         self._stopping.discard(task)
 
     def stop(self, task: int) -> None:

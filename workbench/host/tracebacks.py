@@ -44,7 +44,6 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
 
 def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFailure:
-    """Return the failure of a task that raised ``error``."""
     error_notes.explain(error)
     error_notes.add(error, _other_processes(error))
     notes = [note[:MOST_TEXT] for note in notes_of(error)]

@@ -81,24 +81,11 @@ class ReadOnly(mmap.mmap):
     keeps: object = None
 
     def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
-        """Map a range whose pages are copied when they are written, and only then.
+        """Map a range of bytes whose pages are copied when they are written, and only then.
 
-        Parameters
-        ----------
-        offset, length
-            In bytes.
-        keeps : object
-            Kept alive as long as the new mapping: what keeps these bytes from being reused.
-
-        Returns
-        -------
-        (mapping, start)
-            The range begins at ``start`` of the mapping, because mappings begin with a page.
-
-        Raises
-        ------
-        OSError
-            If the process may have no more descriptors or mappings.
+        Return the mapping, and where the range begins in it, because mappings begin with a page.
+        ``keeps`` lives as long as the mapping: it keeps these bytes from being reused. OSError if
+        the process may have no more descriptors or mappings.
         """
         start = offset % PAGE
         flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than memory

@@ -103,7 +103,6 @@ class Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """True if it has messages for its next turn."""
         return bool(self.inbox.messages())
 
     @property

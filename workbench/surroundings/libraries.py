@@ -15,7 +15,6 @@ from workbench.surroundings.settings import Part, Setting, State, put_entry, set
 
 
 def libraries() -> list[Part]:
-    """Return the parts of all libraries that are known here."""
     return [
         # numpy 2 keeps these two in context variables, which each task has for itself.
         _library(

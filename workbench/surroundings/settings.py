@@ -48,30 +48,15 @@ def put_entry(live: State, key: Any, value: Any) -> None:
 class Part:
     """Settings of one kind. Keeps no values.
 
-    Parameters
-    ----------
-    name : str
-        What a person calls them, unless each key is a name of its own.
-    find : callable
-        Returns the current values; None while their library isn't loaded.
-    put : callable
-        Sets one of the values that ``find`` has returned, by its key; see `put_entry`.
-    ours : iterable
-        Keys that are kept if they appear.
-    first : callable, optional
-        Returns what to restore, in case tasks change values before the first look; default: the
-        values at the first look.
-    travels : bool
-        True if a notebook's values are sent to its cells, and theirs to the notebook.
-    usual : callable, optional
-        Returns values that needn't be sent, as each process has them.
-    says_keys : bool
-        True if the keys are what a person calls the settings.
-    is_told : bool
-        False if libraries set them as they are used, so that a person needn't hear of a change.
-    take : callable, optional
-        Sets a value that was sent, if ``put`` isn't right for that. Raises an error if it can't,
-        `NotLoadedError` if it will once a module is imported.
+    ``name`` is what a person calls them, unless the keys are (``says_keys``). ``find`` returns the
+    current values, None while their library isn't loaded; ``put`` sets one of these by its key, see
+    `put_entry`. Keys in ``ours`` are kept if they appear. ``first`` returns what to restore, in
+    case tasks change values before the first look; else that is what the first look sees.
+    ``travels``: a notebook's values are sent to its cells, and theirs to the notebook; not those
+    that ``usual`` returns, as each process has them. ``take`` sets a value that was sent, if
+    ``put`` isn't right for that. It raises an error if it can't, `NotLoadedError` if it will once a
+    module is imported. Not ``is_told``: libraries set them as they are used, so that a person
+    needn't hear of a change.
     """
 
     def __init__(

@@ -83,7 +83,6 @@ class ActorHost:
             self._instance = self._blueprint.cls(*args, **kwargs)
 
     async def _make_on_loop(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make the instance on the loop: ``__init__`` may be async, or start tasks there."""
         self._instance = await made_on_loop(self._blueprint.cls, args, kwargs)
 
     def _next(self, group: str | None) -> do.Run | None:
@@ -91,11 +90,9 @@ class ActorHost:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What the actor keeps, under names that a person knows."""
         return variables_of(self._instance, self._blueprint.cls)
 
     def method(self, name: str) -> Callable[..., Any]:
-        """Return a method of the instance or of `actors.BUILT_IN`."""
         return method_of(self._instance, name)
 
     def serve(self) -> None:

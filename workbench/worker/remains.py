@@ -69,7 +69,6 @@ class Remains(ShownRemains):
         self.lines = LineNotes(note)
 
     def exit_event(self, worker: int, status: int) -> WorkerExited:
-        """Return how the worker ended, and what it left."""
         running, ended = _NOTE.unpack_from(self._note)
         words, shown = self.words(since=ended), tuple(self.pieces(running))
         return WorkerExited(worker, status, words, running, "", shown, self.lines.read())
