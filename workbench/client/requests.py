@@ -45,10 +45,7 @@ class Requests:
         self.glance = glance
         self._connection = connection
         self._answers: dict[int, Any] = {}
-        self._requests = itertools.count(1)
-
-    def number(self) -> int:
-        return next(self._requests)
+        self.number = itertools.count(1).__next__
 
     def ask(
         self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0

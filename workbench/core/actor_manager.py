@@ -114,25 +114,49 @@ class ActorManager:
         self, actor: Actor, worker: Worker, tasks: list[Task], crash: str, event: WorkerExited
     ) -> None:
         """Handle the death of an actor's worker. Calls that a line may still answer come later."""
+        others = self._without_joined(actor, worker, tasks)
+        words, last = last_words(event), place_of(event.running, others)
+        if actor.state is ActorState.DEAD:
+            assert actor.why is not None
+            for task in others:
+                self._state.fail(task, actor.why)
+        elif event.unforked and not self._state.pool.broken:  # never began: not a restart
+            self._begin_again(actor)
+        elif not actor.restarts:
+            ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
+            if not ran and others and len(others) == len(tasks):
+                ran = others[0].submit.name  # as far as is known
+            self.dies(actor, crash_error(actor, crash, ran, words), others)
+        else:
+            actor.restarts -= actor.restarts > 0
+            actor.creation_task.made += 1
+            actor.state = ActorState.STARTING
+            # Calls by lines whose callers are gone: begun before another caller's, which ran last.
+            begun = {t for t in others if t.submit.task in worker.reported}
+            if any(t.submit.task == event.running for t in others):
+                begun.clear()  # none after that one had begun
+            self._restarted(actor, others, last, crash, words, begun=begun)
+            self._begin_again(actor)
+        self._lines.on_worker_lost(worker, crash, words, event)
+
+    def _begin_again(self, actor: Actor) -> None:
+        self._scheduler.restart(actor)
+        self._needs_worker(actor)
+
+    def _without_joined(self, actor: Actor, worker: Worker, tasks: list[Task]) -> list[Task]:
+        """Add lost calls to those of their callers' lines, if these may still be in use. Return the
+        others."""
         others = []
-        ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
         for task in tasks:
             line = actor.lines.get(task.owner)
             if line is not None and line.worker is worker and self._lines.is_in_use(line):
                 line.join(task)
             else:
                 others.append(task)
-        if not ran and others and len(others) == len(tasks):
-            ran = others[0].submit.name  # as far as is known
         for line in actor.lines.values():
             if line.worker is worker and self._lines.is_in_use(line):
                 actor.hold_back(line.caller)
-        # Calls by lines whose callers are gone: begun before another caller's, which ran last.
-        begun = {t for t in others if t.submit.task in worker.reported}
-        if any(t.submit.task == event.running for t in others):
-            begun.clear()  # none after that one had begun
-        self._restart_or_fail(actor, others, ran, crash, event, begun)
-        self._lines.on_worker_lost(worker, crash, last_words(event), event)
+        return others
 
     def _on_line_closed(self, line: Line) -> None:
         """Retry or fail the calls of a closed line whose results its caller hasn't heard.
@@ -160,35 +184,6 @@ class ActorManager:
         last = next((n for n, t in enumerate(tasks) if t.submit.task == running), len(tasks))
         self._restarted(actor, tasks, last, crash, words, line.unbegun)
         self._scheduler.notify(actor)
-
-    def _restart_or_fail(
-        self,
-        actor: Actor,
-        tasks: list[Task],
-        ran: str,
-        crash: str,
-        event: WorkerExited,
-        begun: Collection[Task],
-    ) -> None:
-        words, last = last_words(event), place_of(event.running, tasks)
-        if actor.state is ActorState.DEAD:
-            assert actor.why is not None
-            for task in tasks:
-                self._state.fail(task, actor.why)
-            return
-        if event.unforked and not self._state.pool.broken:  # never began: not a restart
-            self._scheduler.restart(actor)
-            self._needs_worker(actor)
-            return
-        if not actor.restarts:
-            self.dies(actor, crash_error(actor, crash, ran, words), tasks)
-            return
-        actor.restarts -= actor.restarts > 0
-        actor.creation_task.made += 1
-        actor.state = ActorState.STARTING
-        self._restarted(actor, tasks, last, crash, words, begun=begun)
-        self._scheduler.restart(actor)
-        self._needs_worker(actor)
 
     def _restarted(
         self,

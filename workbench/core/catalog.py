@@ -115,13 +115,6 @@ class Catalog(dict[int, Entry]):
         for child in value.contains:
             self._inside(child).parents += 1
 
-    def seal_inline(self, entry: Entry, value: Value) -> None:
-        """Do the same for a PENDING object, inline, that contains no refs, without subscribers."""
-        entry.state = READY
-        entry.value = value
-        self.sealed += 1
-        self.inline_bytes += len(value.header)
-
     def _economize(self, value: Value) -> None:
         """Share equal fields with the value before: consecutive objects are often alike."""
         for field in ("segment", "length", "header"):

@@ -86,7 +86,7 @@ def finish(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
     state.scheduler.finish_usual(task, worker, event.seconds)
     if not worker.sent:
         worker.since = state.now
-    catalog.seal_inline(entry, value)
+    catalog.seal(entry, value)
     clients, entry.waiting_clients = entry.waiting_clients, ()
     for client in clients:
         state.send(client, do.Ready(event.task, value))

@@ -69,10 +69,7 @@ class Idleness:
 
     def end_batch(self) -> None:
         """Release workers and free memory, once, when it is time."""
-        state = self._state
-        if self._resting or state.scheduler.tasks:
-            return
-        due = self.due
+        state, due = self._state, self.due
         if due is None or state.now < due:
             return
         if self._leases.take_back_all():  # tasks may go by them that aren't known here yet

@@ -384,13 +384,11 @@ class OutputQueue:
 
 
 def _watch(captures: tuple[FdCapture, FdCapture]) -> int:
-    """Return a descriptor that is readable after a write to a capture; -1 without inotify.
+    """Return a descriptor that is readable after a write to a capture; -1 if none is left.
 
     Then what C code writes is shown when its task ends.
     """
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "inotify_init1"):
-        return -1
     fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd >= 0:
         for capture in captures:
