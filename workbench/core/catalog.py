@@ -376,7 +376,7 @@ class Catalog(dict[int, Entry]):
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             if self.backlog.left <= 0:
-                self.backlog.add(map(self.free_if_unused, queue))
+                self.backlog.work.append(map(self.free_if_unused, queue))
                 return
             self.backlog.left -= 1
             entry = queue.pop()
@@ -425,7 +425,7 @@ class Catalog(dict[int, Entry]):
         if not value.contains:
             return []  # as it is nearly always
         if len(value.contains) > self.backlog.left:
-            self.backlog.add(self._let_go(value.contains))
+            self.backlog.work.append(self._let_go(value.contains))
             return []
         children = [self[id] for id in value.contains]
         for child in children:

@@ -93,7 +93,7 @@ class Surroundings:
     def _known(self, part: Part) -> State | None:
         """Return what to restore. A thread may have imported the library, unseen by us."""
         if self._saved[part] is None:
-            self._saved[part] = part.first()
+            self._saved[part] = (part.first or part.read_values)()
         return self._saved[part]
 
     def changes(self) -> Changes:
@@ -145,7 +145,7 @@ class Surroundings:
         new = {k: v for k, v in wanted.items() if not is_equal(live.get(k, GONE), v)}
         for key, value in new.items():
             try:
-                part.take(live, key, value)
+                (part.take or part.put)(live, key, value)
             except NotLoadedError:
                 waiting[key] = value
             except Exception as error:
@@ -178,7 +178,7 @@ class Surroundings:
         """Keep what changed between two looks."""
         saved = self._saved[part]
         if saved is None:
-            saved = self._saved[part] = after if before is None else part.first()
+            saved = self._saved[part] = after if before is None else self._known(part)
         if before is None or after is None or saved is None:
             return
         for key in differing(before, after):

@@ -67,7 +67,6 @@ class IncomingRun:
     last: int  # number of the last one
     left: int  # calls that aren't over
     form: ev.CallForm
-    is_nested: bool  # the caller is a worker
 
 
 @dataclass(eq=False)
@@ -166,7 +165,7 @@ class IncomingCalls:
         if size > 1:  # the thread that runs them reads the rest
             self._connection.is_crowded = True
         values = tuple([line.objects[id] for id in form.deps])
-        run = IncomingRun(line, tasks, call.number + size - 1, size, form, root > 0)
+        run = IncomingRun(line, tasks, call.number + size - 1, size, form)
         with self._lock:
             line.running += size
             runs.append(run)
@@ -266,7 +265,7 @@ class IncomingCalls:
             self._connection.put(output)
             return
         run, data = known[0], output.data
-        if run.is_nested:  # the server relays it, and the caller has to tell it of the call
+        if run.form.parent:  # of a worker: the server relays it, and has to be told of the call
             data = b""
             self._connection.put(output)
         shown = Output(output.task, output.kind, data, run.form.origin, self._base.worker)
