@@ -9,6 +9,7 @@ session doesn't count as use.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -33,25 +34,20 @@ USES = frozenset((
 """Messages that count as use. So does any task that isn't over."""
 
 
+@dataclass(eq=False)
 class Lifetime:
-    """See the module. ``idle``: seconds without use until the session rests; 0: never."""
+    """See the module."""
 
-    def __init__(
-        self,
-        state: State,
-        jobs: JobManager,
-        leases: LeaseManager,
-        monitor: MemoryMonitor,
-        idle: float,
-    ) -> None:
-        self._state = state
-        self._jobs = jobs
-        self._leases = leases
-        self._monitor = monitor
-        self._idle = self._patience = idle
-        self._used_at: float | None = None  # None: no event yet
-        self._resting = not idle
-        self.due: float | None = None  # when the session ends, unless a driver comes before
+    _state: State
+    _jobs: JobManager
+    _leases: LeaseManager
+    _monitor: MemoryMonitor
+    _idle: float  # seconds without use until the session rests; 0: never
+    _used_at: float | None = None  # None: no event yet
+    due: float | None = None  # when the session ends, unless a driver comes before
+
+    def __post_init__(self) -> None:
+        self._patience, self._resting = self._idle, not self._idle
 
     def on_driver_joined(self, hello: ev.Hello) -> None:
         self.due = None

@@ -402,16 +402,10 @@ def _line_buffered() -> Callable[[], object]:
     Only this stream: flushing all would wait for a thread that reads from one of them.
     """
     libc = ctypes.CDLL(None)
-    try:
-        stdout = ctypes.c_void_p.in_dll(libc, "stdout")
-    except ValueError:  # a C library with another name for it
-        return lambda: None
+    stdout = ctypes.c_void_p.in_dll(libc, "stdout")
     libc.setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
-    flush = libc.fflush
-    try:
-        # Without releasing the GIL, which another thread might then hold for a while.
-        pending = ctypes.PyDLL(None).__fpending
-    except AttributeError:  # another C library
-        return lambda: flush(stdout)
+    # Without releasing the GIL, which another thread might then hold for a while.
+    pending = ctypes.PyDLL(None).__fpending
     pending.restype = ctypes.c_size_t
+    flush = libc.fflush
     return lambda: pending(stdout) and flush(stdout)
