@@ -100,7 +100,6 @@ class DirectCalls:
         return line if good and (not deps or self._may_be_arguments(line, deps)) else None
 
     def _may_be_arguments(self, line: DirectLine, deps: tuple[int, ...]) -> bool:
-        """True if the line may carry these objects, and none is known to be freed."""
         good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
         return good and self._objects.failed(deps) is None
 
@@ -229,7 +228,6 @@ class DirectCalls:
         self._latest = max(self._latest, task)
 
     def note_batch(self, actor: int, first: int, last: int) -> None:
-        """Note that the message that begins with call ``first`` ends with call ``last``."""
         with self.lock:
             known = self._last.get(actor)
             if known is not None and known[0] == first:

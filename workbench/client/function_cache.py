@@ -118,7 +118,6 @@ class Export:
         return True
 
     def _remember(self, value: Any, watch: Callable[[], Any], seen: set[int]) -> None:
-        """Remember the value's content, if it can change in place."""
         if id(value) in seen or value is _ABSENT or is_immutable(value) or _is_code(value):
             return
         seen.add(id(value))

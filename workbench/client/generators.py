@@ -86,7 +86,6 @@ class GeneratorReaders:
             self.notify(message.task)
 
     def notify_ended(self, ids: Iterable[int]) -> None:
-        """Notify the readers of generators that ended, if any of these objects is one's end."""
         if self._waiting:
             for id in ids:
                 self.notify(id)

@@ -103,7 +103,6 @@ class KnownObjects:
         return done
 
     def failed(self, ids: Iterable[int]) -> int | None:
-        """Return the first object that is known to have failed, or None."""
         if not self._failures:
             return None
         known = ((id, self.values.get(id)) for id in ids)
@@ -188,7 +187,6 @@ class KnownObjects:
         return codec.contents(*self._in_memory(id))
 
     def _in_memory(self, id: int) -> tuple[bytes, Bytes | None]:
-        """Return the object's header, and its extent if it has one."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -278,7 +276,6 @@ class KnownObjects:
     # -- what happens to objects ------------------------------------------------------------------
 
     def ready(self, values: dict[int, ev.Value]) -> None:
-        """Take the values of objects that are known now."""
         with self.lock:
             self._expected.difference_update(values)
             for id, value in values.items():

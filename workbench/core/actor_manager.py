@@ -102,7 +102,6 @@ class ActorManager:
         return actor.why
 
     def on_created(self, actor: Actor, value: ev.Value) -> None:
-        """Finish an actor's creation: it is alive, or its creation has failed with ``value``."""
         if value.failed:
             self.dies(actor, value)
             self.release(actor)

@@ -244,7 +244,6 @@ class JobManager:
         return job.record(self._state.now, there)
 
     def _there(self, job: TaskGroup, name: str) -> bool:
-        """True if a result that the job assigned to this name is kept for it."""
         entries = map(self._state.catalog.get, self._results_of(job, name))
         return job.id in self._kept and any(e is not None and e.job for e in entries)
 

@@ -74,7 +74,6 @@ class ObjectManager:
             self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
 
     def want(self, client: ClientState, event: ev.Want) -> None:
-        """Answer with Ready: now for what is ready or unknown, else when it is."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None:

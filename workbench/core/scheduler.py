@@ -140,7 +140,6 @@ class Scheduler:
         self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Put tasks that were sent but aren't done back, first in their queues."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -226,8 +225,6 @@ class Scheduler:
         """Lend a worker to a line: it gets no tasks from here and counts as busy until returned."""
         worker.lease, worker.cpus = line, ONE
         self.update_slot(worker)
-
-    # -- waits --------------------------------------------------------------------------------
 
     def make_urgent(self, objects: Iterable[int]) -> None:
         """Make tasks urgent that make these objects or their arguments: a running task waits."""

@@ -112,7 +112,7 @@ def take_snapshot(
         count=len(catalog) - catalog.own,
         names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(map(worker_record, scheduler.workers.values())),
-        clients=clients_of(state),
+        clients=tuple(map(client_record, state.clients.values())),
         actors=actors,
         jobs=state.job_records(),
         linger=state.linger,
@@ -231,10 +231,6 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
     return pins
-
-
-def clients_of(state: State) -> tuple[ClientRecord, ...]:
-    return tuple(map(client_record, state.clients.values()))
 
 
 def client_record(client: ClientState) -> ClientRecord:

@@ -91,7 +91,6 @@ class Spilling:
         self.resting[entry] = None
 
     def on_freed(self, entry: Entry) -> None:
-        """Remove a freed object from the candidates for moves in either direction."""
         self.resting.pop(entry, None)
         self._wanted_in_memory.pop(entry.id, None)
 

@@ -133,7 +133,6 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
-        """Have the server and all clients close a segment that holds nothing any more."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():

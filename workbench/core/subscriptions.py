@@ -74,7 +74,6 @@ class Subscriptions:
             self._state.catalog.touched = None
 
     def end_batch(self, events: Iterable[ev.Event]) -> None:
-        """Note what this batch changed, and send it to subscribers that wait."""
         catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}
         changed = bool(touched) or any(not isinstance(event, QUIET) for event in events)

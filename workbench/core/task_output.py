@@ -47,7 +47,6 @@ class TaskOutput:
             self._show(task, task.line.worker.number, kind, data)
 
     def on_settled_calls(self, line: Line, event: ev.SettledCalls) -> None:
-        """Send the output kept for calls by a line, reported now that they are over."""
         for id, kind, data in _taken(line, event.tasks):
             output = ev.Output(id, kind, data, event.origin, line.worker.number)
             self._state.send(line.caller, output)

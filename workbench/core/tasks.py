@@ -69,7 +69,6 @@ class Task:
 
     @property
     def is_creation(self) -> bool:
-        """True if this call makes its actor's instance."""
         return self.actor is not None and self.actor.creation_task is self
 
     @property
@@ -293,7 +292,6 @@ class Actor:
         self.waiting[owner] = deque([*own, *self.waiting.get(owner, ())])
 
     def remove(self, task: Task) -> None:
-        """Remove a queued or waiting call, which won't be sent."""
         if task in (queue := self._queue_of(task)):
             queue.remove(task)
         else:

@@ -154,6 +154,5 @@ def _members(group: BaseExceptionGroup[Any]) -> list[str]:
 
 
 def _placed(how: str, error: BaseException) -> list[str]:
-    """Return an exception's text, after a blank line, and where it was raised."""
     places = [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(error.__traceback__)]
     return ["", f"{how}: {error_text(error)}", *places]

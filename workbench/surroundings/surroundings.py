@@ -218,7 +218,6 @@ def add(changes: Changes, only_unchanged: bool = False) -> list[str]:
 
 
 def words(changes: Changes) -> list[str]:
-    """Return what a person calls the changed settings."""
     return [word for name, changed in changes.items() for word in parts()[name].words(changed)]
 
 

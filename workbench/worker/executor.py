@@ -205,7 +205,6 @@ class TaskExecutor:
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
 
     def _on_task_over(self, task: int) -> None:
-        """End a task: its Done comes next."""
         self._lending.task_over()
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
             tally.close()

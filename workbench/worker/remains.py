@@ -46,7 +46,6 @@ class LineNotes:
             self._free.append(place)
 
     def read(self) -> tuple[tuple[int, int], ...]:
-        """Return (line, number) of all lines that are noted."""
         pairs = list(_NOTE.iter_unpack(self._note[_NOTE.size :]))
         return tuple((line, number) for line, number in pairs if line)
 
