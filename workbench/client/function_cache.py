@@ -107,7 +107,10 @@ class Export:
                 return False
         for alive, names, watches in self._code:
             code = alive()
-            if code is not None and not _has_state(code, names, watches):
+            if code is not None and not (
+                _has(_names(code), names)
+                and _has(_values(code), tuple([watch() for watch in watches]))
+            ):
                 return False
         for value, parts, was in self._data:
             now = value()
@@ -161,12 +164,6 @@ def _has(now: Parts, parts: Parts) -> bool:
 def _is_plain(function: FunctionType) -> bool:
     """True if a function has only code and positional defaults: quick to compare."""
     return not (function.__kwdefaults__ or function.__dict__)
-
-
-def _has_state(code: FunctionType | type, names: Parts, watches: list[Callable[[], Any]]) -> bool:
-    if not _has(_names(code), names):
-        return False
-    return _has(_values(code), tuple([watch() for watch in watches]))
 
 
 def _names(code: FunctionType | type) -> Parts:

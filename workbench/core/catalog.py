@@ -107,7 +107,11 @@ class Catalog(dict[int, Entry]):
         if self.touched is not None:
             self.touch(entry)
         if about is not None:
-            self._describe(entry, about)
+            kind = (about.type, about.site)
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()  # later objects of these kinds share another copy
+            entry.describe(about, self._kinds.setdefault(kind, kind))
+            self.own += kind[0].startswith(OWN)
         if value.segment:
             self._economize(value)
         else:
@@ -122,13 +126,6 @@ class Catalog(dict[int, Entry]):
             if getattr(value, field) == common:
                 force_setattr(value, field, common)
         self._last = value
-
-    def _describe(self, entry: Entry, about: About) -> None:
-        kind = (about.type, about.site)
-        if len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()  # later objects of these kinds share another copy
-        entry.describe(about, self._kinds.setdefault(kind, kind))
-        self.own += kind[0].startswith(OWN)
 
     def _inside(self, id: int) -> Entry:
         """Return the entry of a contained object; make a freed one if it is gone."""
