@@ -31,12 +31,10 @@ class Subscription:
 
     def __post_init__(self) -> None:
         self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: no more will come
+        self.came = self._came.put
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
         self.is_over = False
-
-    def came(self, change: Change | None) -> None:
-        self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
         """Wait for a change and return what has changed since the last one. None after ``timeout``

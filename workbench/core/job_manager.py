@@ -40,7 +40,6 @@ class JobManager:
         self._jobs = state.jobs
         self._count = 0
         self._over: dict[int, int] = {}  # job that is over → bytes of output and ends kept
-        self._logged = 0  # the sum of `_over`
         self._kept: dict[int, TaskGroup] = {}  # jobs that may have kept results
         self.most_jobs, self.most_records, self.most_logged = MOST_JOBS, MOST_RECORDS, MOST_LOGGED
 
@@ -122,7 +121,7 @@ class JobManager:
         job.tasks.clear()
         self._weigh(job)
         oldest = iter(list(self._over))
-        while self._logged > self.most_logged:
+        while sum(self._over.values()) > self.most_logged:
             forgotten = self._jobs[next(oldest)]
             forgotten.log.close()
             forgotten.ends.clear()
@@ -131,13 +130,11 @@ class JobManager:
             self._forget(next(self._jobs[id] for id in self._over if id not in self._kept))
 
     def _weigh(self, job: TaskGroup) -> None:
-        nbytes = job.log.nbytes + sum(len(value.header) for value in job.ends.values())
-        self._logged += nbytes - self._over.get(job.id, 0)
-        self._over[job.id] = nbytes
+        self._over[job.id] = job.log.nbytes + sum(len(v.header) for v in job.ends.values())
 
     def _forget(self, job: TaskGroup) -> None:
         self._release(job)
-        self._logged -= self._over.pop(job.id, 0)
+        self._over.pop(job.id, None)
         del self._jobs[job.id]
 
     def cancelled(self, id: int) -> list[Task]:

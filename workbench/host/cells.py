@@ -203,7 +203,6 @@ class Namespace:
         self._runner = asyncio.Runner()
         self._surroundings: Surroundings | None = None  # as they were before its first cell
         self._settings = b""  # of the notebook, at the latest cell
-        self._is_new = True
 
     @property
     def variables(self) -> Names:
@@ -215,7 +214,7 @@ class Namespace:
         Variables that its cells have assigned, or changed in place, stay, unless the name is in
         ``cell.given``.
         """
-        is_new, self._is_new = self._is_new, False
+        is_new = self._surroundings is None
         if is_new or cell.settings != self._settings:
             if self._surroundings is None:
                 used = [part for name, part in parts().items() if name != MODULES]
