@@ -73,7 +73,8 @@ SPREAD = (
 )
 """Files whose tests share nothing, and take so long that processes had better share those."""
 
-SEE_ALL = ("tests/unit/client/test_collector", FIRST[0], "tests/process/test_why")
+_LOOK = "unit/client/test_collector", "process/test_why", "process/why"
+SEE_ALL = (FIRST[0], *map("tests/".__add__, _LOOK))
 """They look through all that the process has."""
 
 SOURCES = tuple(f"tests/unit/test_{n}.py" for n in ("architecture", "interrupted_loops", "rooms"))

@@ -32,6 +32,8 @@ from tests.touched import ROOT, touched_by
 LEFT_OUT = ("engines/ray/", "engines/dask/", "engines/cluster/")
 
 HARMLESS = {
+    'core/job_manager.py::JobManager.on_task_ended: how == "done" -> '
+    "(how != 'done')": "what isn't kept as an end is kept as an object",
     "host/process_state.py::ProcessState.clean: ended + min(SHARE * (ended - started), LONGEST) -> "
     "((ended) - (min(SHARE * (ended - started), LONGEST)))": "it costs time alone",
     "serialization/alternatives.py::_matrix: len(some) * columns > LOOKED_AT -> "

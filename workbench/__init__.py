@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         from workbench.ray_api import IN_RAY, missing
 
-        raise missing("workbench", name, IN_RAY)
+        raise missing("module 'workbench'", name, IN_RAY)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

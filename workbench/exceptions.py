@@ -39,4 +39,4 @@ __all__ = [
 def __getattr__(name: str) -> object:
     from workbench.ray_api import IN_EXCEPTIONS, missing
 
-    raise missing("workbench.exceptions", name, IN_EXCEPTIONS)
+    raise missing("module 'workbench.exceptions'", name, IN_EXCEPTIONS)

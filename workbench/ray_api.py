@@ -49,7 +49,6 @@ IN_UTIL = _by_name(
         "ActorGroup": "Make a list of actors, or an `ActorPool`.",
         "accelerators get_current_placement_group get_placement_group placement_group "
         "placement_group_table remove_placement_group scheduling_strategies": _NO_GROUPS,
-        "as_completed": "It is in `workbench` itself.",
         "collective": "Exchange arrays by `put` and `get`: nobody copies them.",
         "connect": _SESSIONS,
         "dask": "Workbench runs no Dask graphs.",
@@ -74,6 +73,29 @@ IN_UTIL = _by_name(
 )
 """Sentences by name in ``ray.util``."""
 
+IN_CONTEXT = _by_name(
+    {
+        "current_placement_group_id get_placement_group_id "
+        "should_capture_child_tasks_in_placement_group": _NO_GROUPS,
+        "gcs_address": "There is one machine; nothing listens on the network.",
+        "get_accelerator_ids get_resource_ids": IN_RAY["get_gpu_ids"],
+        "get_node_labels": _ONE_MACHINE,
+        "get_runtime_env_string runtime_env": "`os.environ` has the variables that it set.",
+        "get_session_name": "`get_job_id()` is the session's unique name.",
+        "get_task_function_name": "`get_task_name()` is the function's, if no other was given.",
+        "worker_id": "`get_worker_id()` is the worker's number.",
+    }
+)
+"""Sentences by name in Ray's ``RuntimeContext``."""
+
+IN_FAILURES = _by_name(
+    {
+        "name": "`path` is the whole expression for it.",
+        "obj parent": "An inspection keeps nothing alive: `path` is the expression for it.",
+    }
+)
+"""Sentences by name in what Ray's ``inspect_serializability`` finds."""
+
 IN_EXCEPTIONS = _by_name(
     {
         "ActorPlacementGroupRemoved ActorUnschedulableError AsyncioActorExit CrossLanguageError "
@@ -94,10 +116,13 @@ IN_EXCEPTIONS = _by_name(
 """Sentences by name in ``ray.exceptions``."""
 
 
-def missing(module: str, name: str, table: Mapping[str, str]) -> AttributeError:
-    """Return the error of a module that lacks a name; it says what to do, if the name is Ray's."""
+def missing(owner: str, name: str, table: Mapping[str, str]) -> AttributeError:
+    """Return the error of an object that lacks a name; it says what to do, if the name is Ray's.
+
+    ``owner``: as Python names it, ``module 'workbench'``.
+    """
     instead = f". {table[name]}" if name in table else ""
-    return AttributeError(f"module {module!r} has no attribute {name!r}{instead}")
+    return AttributeError(f"{owner} has no attribute {name!r}{instead}")
 
 
 # -- options ---------------------------------------------------------------------------------------
@@ -141,9 +166,9 @@ _NO_DASHBOARD = "Leave it out: `dashboard()` shows the session, in a notebook."
 OF_INIT: Lacking = {
     "address": (
         ("local",),
-        "Sessions of this machine have names: `init(session=...)` joins the one of that name, or "
-        'starts it; `init(address=...)` joins the one whose `init()["address"]` that is. One of a '
-        'Ray cluster: `init(engine="ray", address=...)`.',
+        "This process is in no session. `init(session=...)` joins the one of that name, or starts "
+        'it; `init(address=...)` joins the one whose `init()["address"]` that is. One of a Ray '
+        'cluster: `init(engine="ray", address=...)`.',
     ),
     "num_gpus": OF_TASKS["num_gpus"],
     "resources": OF_TASKS["resources"],

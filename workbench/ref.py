@@ -59,7 +59,9 @@ class ObjectRef:
     _again: ObjectRef
     """Another handle, if this process has rejoined the session since: see `ReferenceCounter`."""
 
-    def __init__(self, id: int, engine: RefEngine) -> None:
+    def __init__(self, id: int, engine: RefEngine | None = None) -> None:
+        if engine is None:  # `ObjectRef(binary)`, as Ray has it
+            self.nil()
         self.id = id
         self._engine = engine
 
@@ -67,6 +69,16 @@ class ObjectRef:
     def session(self) -> str:
         """The session that the object belongs to."""
         return self._engine.session
+
+    @staticmethod
+    def nil() -> NoReturn:
+        """Raise TypeError: no ref refers to nothing, and none is made of an id. Ray's name."""
+        raise TypeError(
+            "Only `put(value)` and `.remote(...)` make refs; an id alone makes none. None stands "
+            "for no ref."
+        )
+
+    from_random = nil
 
     def hex(self) -> str:
         """Return the id as text.

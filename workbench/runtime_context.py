@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from typing import NoReturn
 
 from workbench.api.actors import ActorHandle, Description, handle_of
 from workbench.api.lifecycle import engine
 from workbench.engine.base import Engine, Running
 from workbench.engine.queries import Here
+from workbench.ray_api import IN_CONTEXT, missing
 from workbench.ref import IdText
 
 
@@ -47,6 +49,19 @@ class RuntimeContext:
         """Return the task's name in messages."""
         return self._engine.ask(Here()).name or None
 
+    def is_canceled(self) -> bool:
+        """Return True if the task is being stopped: it has had a KeyboardInterrupt, or gets one.
+
+        Raises
+        ------
+        RuntimeError
+            If the calling code isn't a task's.
+        """
+        running = self._engine.ask(Here())
+        if not running.task:
+            raise RuntimeError("There is no current task: this code runs in none.")
+        return running.cancelled
+
     def get_actor_id(self) -> str | None:
         """Return the id of the actor whose process this is."""
         actor = self._engine.ask(Here()).actor
@@ -63,7 +78,7 @@ class RuntimeContext:
 
     @property
     def current_actor(self) -> ActorHandle:
-        """A handle of the actor whose process this is, to give to others.
+        """A handle of the actor whose process this is, to give to others. It keeps the actor.
 
         Raises
         ------
@@ -131,6 +146,9 @@ class RuntimeContext:
 
     def _description(self) -> Description:
         return self.current_actor._description
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing("'RuntimeContext' object", name, IN_CONTEXT)
 
 
 def get_runtime_context() -> RuntimeContext:

@@ -44,3 +44,34 @@ def test_a_restarted_kernel_finds_its_cell(lab: Lab, gate: Gates, picture: Pictu
     expect(notebook.output(2)).to_contain_text("%workbench jobs cell 2 shows all of it.")
     expect(notebook.output(2).locator("code:visible")).to_have_text("%workbench jobs cell 2")
     expect(notebook.output(2)).not_to_contain_text("epoch 1")
+
+
+DRAWS = """\
+%%remote
+import matplotlib.pyplot as plt
+import training
+from IPython.display import HTML, display
+
+for epoch in range(3):
+    training.step()
+    print("epoch", epoch)
+    plt.plot([1, 2, epoch])
+    plt.show()
+display(HTML("<b>the table</b>"))
+epoch + 40"""
+
+
+def test_a_page_opened_later_shows_what_it_missed(lab: Lab, gate: Gates) -> None:
+    training = gate("training")
+    notebook = lab.open("late", "%load_ext workbench", DRAWS)
+    notebook.run(1, 2)
+    training.open()
+    expect(notebook.output(2).locator("img")).to_have_count(1)
+    notebook.save()
+    training.open(2)
+    expect(notebook.output(2)).to_contain_text("42")
+    notebook.reload()
+    expect(notebook.cell(2)).to_contain_text("42")
+    expect(notebook.cell(2).locator("img")).to_have_count(3)
+    in_order = re.compile("epoch 0.*epoch 1.*epoch 2.*the table.*42", re.DOTALL)
+    expect(notebook.cell(2)).to_contain_text(in_order)

@@ -48,7 +48,7 @@ ALWAYS = {"StoreFullError", "SpillError", "ObjectLostError", "ObjectFreedError"}
 ACTORS = {"ActorDiedError", "ActorUnavailableError"}
 """What calls of an actor may."""
 
-SHORT = ("Too many open files", "OutOfDescriptorsError", "ActorDiedError", "WorkerCrashedError")
+SHORT = ("Too many open files", "LimitError", "ActorDiedError", "WorkerCrashedError")
 """What else it may fail with, or because of, while somebody is out of descriptors."""
 
 TEXT = "from tests.chaos.driver import main\nmain()"

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 RESTART = "# The kernel is restarted.\n"
 """A line of an answer at which that happens. What stands before and after it are cells that are run
 as a person does: a background cell goes on meanwhile."""
+
+
+class Edit(NamedTuple):
+    """An answer that edits the exercise's cell: texts, each with what stands in its place."""
+
+    changes: tuple[str, ...]
+
+
+def edit(*changes: str) -> Edit:
+    return Edit(changes)
+
+
+def typed(answer: str | Edit, cell: str) -> str:
+    """What the cell is with this answer, which is another cell or an edit of it."""
+    if isinstance(answer, str):
+        return answer
+    for old, new in zip(answer.changes[::2], answer.changes[1::2], strict=True):
+        assert old in cell, old
+        cell = cell.replace(old, new)
+    return cell
 
 
 def other(question: str) -> str:
@@ -23,12 +44,12 @@ def other(question: str) -> str:
 class Wrong:
     """An answer that isn't right, and what the check says of it: a regular expression."""
 
-    source: str
+    source: str | Edit
     says: str
     state: str = "wrong"
 
 
-def almost(source: str, says: str) -> Wrong:
+def almost(source: str | Edit, says: str) -> Wrong:
     """One to which little is wanting."""
     return Wrong(source, says, "almost")
 
@@ -42,7 +63,7 @@ class Answers:
     """
 
     guesses: Mapping[str, str] = field(default_factory=dict)
-    right: Mapping[str, str] = field(default_factory=dict)
+    right: Mapping[str, str | Edit] = field(default_factory=dict)
     wrong: Mapping[str, Sequence[Wrong]] = field(default_factory=dict)
 
     @property

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, almost
+from tests.course.answers import Answers, Wrong, almost, edit
 
-ALBUM = """
-@wb.remote
-class Album:
-    def add(self, film):
-        self.cover = film[0]{}
+COVER = "self.cover = film[0]"
+PICTURE = "thumbnail_of(wb.get(film)[-1])"
 
-    def size(self):
-        return self.cover.nbytes
-
-
-album = Album.remote()
-film = wb.put(fade())
-moth_in_album = film.hex()
-wb.get(album.add.remote(film))
-del film
-{}
-"""
-
-THUMBNAIL = """
-film = wb.put(fade())
-moth_in_slice = film.hex()
-thumbnail = {}
-del film
-"""
+THREE = "plain, shown, pinned = [wb.put(fade()) for _ in range(3)]\n%spill plain shown pinned"
 
 # What a person pastes: the code that `%why` shows.
 PASTED = """
@@ -57,37 +37,54 @@ ANSWERS = Answers(
             Wrong("moth = kept", "still in the store"),
         ],
         "slice_let_go": [
-            Wrong("import gc; gc.collect()", r"thumbnail\.__closure__"),
-            almost(THUMBNAIL.format("lambda: None"), "no picture"),
-            almost(THUMBNAIL.format("None"), "no picture"),
+            Wrong("import gc; gc.collect()", "in this notebook: `thumbnail`"),
+            almost(edit(PICTURE, "lambda: None"), "its last picture any more"),
+            almost(edit("wb.get(film)", "wb.get(film).copy()"), r"keeps 11\.1 MB"),
         ],
-        "pickled_let_go": [Wrong("import gc; gc.collect()", "ref pickled at Cell In")],
+        "loaded_back": [
+            almost(edit("...", "pickle.load(logbook)"), "is the ref, and not the film"),
+            almost("found = fade()", r"not the stored one: it has 11\.1 MB of its own"),
+            Wrong("found = moth_in_file", "of type str"),
+        ],
+        "pickled_let_go": [
+            Wrong("import gc; gc.collect()", "ref pickled at Cell In"),
+            Wrong("%reset -f out", "ref pickled at Cell In"),
+            Wrong("film = None", "ref pickled at Cell In"),
+        ],
         "traceback_let_go": [
             Wrong("import gc; gc.collect()", r"`pictures` in brightest\(\), kept by"),
+            Wrong("%reset -f out", r"`pictures` in brightest\(\), kept by"),
             almost("gc.disable()\n1 / 0", "refers only to itself"),
         ],
         "actor_let_go": [
             Wrong("import gc; gc.collect()", "arrays in Album: `Album.cover`"),
-            almost(ALBUM.format("", "wb.kill(album)"), "so is the album"),
+            almost(edit("del film", "del film\nwb.kill(album)"), "so is the album"),
+            almost(edit(COVER, "pass"), "so is the cover: .* has no attribute"),
+            almost(edit(COVER, f"{COVER}.tolist()"), "so is the cover: "),
+            almost(edit(COVER, "self.cover = film.copy()[0]"), r"keeps 11\.1 MB in its own"),
         ],
         "moved": [
             Wrong("%spill plain", "On disk: 1 of 3 films. Still in memory: shown, pinned"),
             almost("del picture\n%spill shown", "On disk: 2 of 3.*: pinned"),
-            Wrong("%unpin pinned\n%free plain", "no film of plain any more"),
+            Wrong(f"%unpin pinned\n{THREE}", "the film plain, shown, pinned no more"),
         ],
         "morning": [
             Wrong(f"{DONE}\ndel notes", r"4 of 5 films are still here, 44"),
-            almost("%free title\ndel poster, drawer", "One is left, .*ref pickled at"),
+            Wrong("kept, films = films, []", "`films` hasn't the ids of five films"),
+            almost(
+                "films = kept\n%free {films[0]} {' '.join(films[2:])}",
+                r"One is left, 11\.1 MB: .*poster",
+            ),
         ],
     },
     right={
         "output_let_go": PASTED,
-        "slice_let_go": THUMBNAIL.format("thumbnail_of(wb.get(film)[-1].copy())"),
+        "slice_let_go": edit(PICTURE, "thumbnail_of(wb.get(film)[-1].copy())"),
+        "loaded_back": edit("...", "wb.get(pickle.load(logbook))"),
         "pickled_let_go": "%free $moth_in_file",
         "traceback_let_go": "import gc\ngc.enable()\ngc.collect()",
-        "actor_let_go": ALBUM.format(".copy()", ""),
-        "moved": "plain, shown, pinned = [wb.put(fade()) for _ in range(3)]\n"
-        "%spill plain shown pinned",
-        "morning": "%free {films[2]}",
+        "actor_let_go": edit(COVER, f"{COVER}.copy()"),
+        "moved": THREE.replace("%", "three = [film.hex() for film in (plain, shown, pinned)]\n%"),
+        "morning": "del poster",
     },
 )

@@ -28,7 +28,11 @@ ANSWERS = Answers(
             almost("inks = [(1, 0.5), *inks[:0], *[(1, 0.5)] * 9]", "session's workers"),
             almost("inks = [(1, 0.5)] * 6 + [(os.getpid(), 0.5)] * 4", "4 of 10"),
         ],
-        "given_back": [Wrong("%free y", "named"), almost("%free X", "arrays")],
+        "given_back": [
+            Wrong("%free y", "named"),
+            almost("%free X", "arrays"),
+            almost("X = X.copy()", r"`X` is an array of 41\.4 MB of your kernel's own"),
+        ],
     },
     right={"on_the_pool": INK.format("workbench import Executor", 10), "given_back": "del X"},
 )

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, almost
+from tests.course.answers import Answers, Edit, Wrong, almost, edit
 
 STORED = "Logbook, (self.notes,)"
 LOCK = "self.lock = threading.Lock()"
 
 
-def logbook(made: str, lock: str = LOCK, *, is_put: bool = True) -> str:
-    """A class of logbooks whose `__reduce__` returns this."""
-    return f"""
-class Logbook:
-    def __init__(self, notes=()):
-        self.notes = list(notes)
-        {lock}
-
-    def __reduce__(self):
-        return {made}
-
-
-logbook = Logbook(["saw a SNOWMAN", "saw an UMBRELLA"])
-{"%put logbook" if is_put else ""}
-"""
+def logbook(made: str, *changes: str, is_put: bool = True) -> Edit:
+    """The class with a `__reduce__` that returns this, and a logbook of it."""
+    put, note, last = "\n%put logbook" * is_put, "    def note", 'logbook.note("saw an UMBRELLA")'
+    reduced = f"    def __reduce__(self):\n        return {made}\n\n{note}"
+    return edit(note, reduced, last, last + put, *changes)
 
 
 def signs(packed: str, unpacked: str, *, is_put: bool = True) -> str:
@@ -54,49 +44,37 @@ parcel = Parcel(recorder)
 """
 
 
+NAME_OF = """
+@wb.remote
+def name_of(sign):
+    return unicodedata.name(sign)
+
+named = name_of.remote("{}")
+"""
+
 NOTES = "Recorder, (self.recorder.notes,)"
 CULPRIT = "culprit = wb.inspect_serializability(shelf, 'shelf').failures[0].path\n"
 
 
-def home(made: str, add: str = "pass") -> str:
-    """A class whose `add` begins with this, and what `home` is."""
-    return f"""
-@wb.remote
-class Home:
-    def __init__(self):
-        self.connect()
-
-    def connect(self):
-        self.connection = sqlite3.connect(":memory:")
-        self.connection.execute("CREATE TABLE seen (name TEXT)")
-
-    def add(self, name):
-        {add}
-        self.connection.execute("INSERT INTO seen VALUES (?)", (name,))
-
-    def count(self, name):
-        query = "SELECT count(*) FROM seen WHERE name = ?"
-        return self.connection.execute(query, (name,)).fetchone()[0]
-
-
-home = {made}
-"""
-
+CLASS, ACTOR = "class Home", "@wb.remote\nclass Home"
+ANEW = "def add(self, name):\n", "def add(self, name):\n        self.__init__()\n"
 
 ANSWERS = Answers(
     guesses={
         "parts": 'guess_parts = "three"',
         "lock": 'guess_lock = "a lock of its own"',
         "registry": 'guess_registry = "every worker"',
+        "again": 'guess_again = "the second"',
         "helper": 'guess_helper = "Stopwatch"',
         "home": 'guess_home = "two signs"',
     },
     right={
         "find_it": CULPRIT,
+        "in_a_function": NAME_OF.format("☃"),
         "lock_in_a_class": logbook(STORED),
         "connection": signs(*CONNECTS),
         "in_its_place": "wb.deregister_serializer(Recorder)\n" + parcel(NOTES),
-        "a_home": home("Home.remote()"),
+        "a_home": edit(CLASS, ACTOR, "home = Home()", "home = Home.remote()"),
     },
     wrong={
         "find_it": [
@@ -108,15 +86,24 @@ ANSWERS = Answers(
                 CULPRIT + "culprit = culprit.removesuffix(\"['file']\")", "more than the one part"
             ),
         ],
+        "in_a_function": [
+            Wrong("named = unicodedata.name('☃')", "`named` is no ref"),
+            Wrong("named = wb.put('SNOWMAN')", "no task has made it"),
+            Wrong(NAME_OF.format("☃☃"), r"The task has failed: name\(\) argument"),
+            almost(NAME_OF.format("☂"), "answered, but with 'UMBRELLA'"),
+        ],
         "lock_in_a_class": [
             Wrong("%put logbook", "`logbook.lock` can't be pickled"),
+            almost(
+                logbook(STORED, "logbook = Logbook()", ""), "as that was before: make `logbook`"
+            ),
             almost(logbook(STORED, is_put=False), "isn't in the store yet"),
             almost(logbook("Logbook, ()"), "has 0 notes"),
             almost(
                 logbook(STORED, is_put=False),
                 r"come back right now\. The stored one is an older one",
             ),
-            almost(logbook(STORED, lock=""), "no lock"),
+            almost(logbook(STORED, LOCK, ""), "no lock"),
             Wrong(logbook("Logbook, (1, 2, 3)"), "but not built again"),
         ],
         "connection": [
@@ -124,8 +111,14 @@ ANSWERS = Answers(
             Wrong("%free signs", "has no `signs`"),
             Wrong(signs("connection", "data"), "the serializer .* contains the Connection itself"),
             almost(signs("':memory:'", "sqlite3.connect(data)"), "no such table"),
+            almost(
+                signs(
+                    "connection.serialize()",
+                    "(c := sqlite3.connect(':memory:')).deserialize(data) or c",
+                ),
+                "not to the database in signs.db",
+            ),
             almost(signs(*CONNECTS, is_put=False), "The stored one is an older one"),
-            Wrong(signs(*CONNECTS) + signs("str(database)", "data", is_put=False), "no connection"),
             Wrong("connection, signs = signs, str(database)\n%put signs", "`signs` is of type str"),
             Wrong("signs = sqlite3.connect(database)\nsigns.close()", "can't be read .*closed"),
             Wrong(
@@ -150,10 +143,12 @@ ANSWERS = Answers(
             ),
         ],
         "a_home": [
-            Wrong(home("Home()").replace("@wb.remote", ""), "no worker can call it"),
-            Wrong(home("Home.remote()").replace("Home", "House"), "no actor of the class `Home`"),
-            almost(home("Home"), "No actor runs yet"),
-            almost(home("Home.remote()", add="self.connect()"), "counts 1 more"),
+            Wrong(edit("Home()", "wb.put(1)"), "no worker can call it"),
+            Wrong(
+                edit(CLASS, ACTOR, "Home()", "Home.remote()", "Home", "House"), "no actor of the"
+            ),
+            almost(edit(CLASS, ACTOR, "Home()", "Home"), "No actor runs yet"),
+            almost(edit(CLASS, ACTOR, "Home()", "Home.remote()", *ANEW), "counts 1 more"),
         ],
     },
 )

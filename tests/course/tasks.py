@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, almost
-
-AT_ONCE = """
-cups = [Cup.remote(1) for _ in range({})]
-wb.get([cup.is_good.remote() for cup in cups])
-wb.get([cup.stir.remote(Spoon()) for cup in cups])
-"""
+from tests.course.answers import Answers, Wrong, almost, edit
 
 BAR = """
 @wb.remote
@@ -24,34 +18,16 @@ bar = Bar.remote()
 bill = {}
 """
 
-TEA_CUP = """
-@wb.remote{}
-class TeaCup:
-    def __init__(self):
-        self.needs = 3
-
-    def how_many(self):
-        return self.needs
-
-    def pid(self):
-        return os.getpid()
-
-    def fall(self):
-        os._exit(1)
-
-cup = TeaCup.remote()
-first_pid = wb.get(cup.pid.remote())
-{}
-"""
+FALLS = "fallen = cup.fall.remote()"
 
 TASTE = """
 tasted = []
 @wb.remote
-def taste(n):
+def taste({}):
     return menu[n{}]
 
 for n in range({}):
-    tasted.append(taste.remote(n))
+    tasted.append(taste.remote({}))
 """
 
 # What the button does, pressed when the cell has printed so many lines.
@@ -80,6 +56,7 @@ thread.join()
 ANSWERS = Answers(
     guesses={
         "spoon": "guess_spoon = measured_spoon.answer",
+        "passed": "guess_passed = 'Spoon'",
         "leborn": "guess_leborn = measured_leborn.answer",
         "two": "guess_two = measured_two.answer",
         "state": "guess_state = 0",
@@ -90,12 +67,11 @@ ANSWERS = Answers(
     wrong={
         "at_once": [
             Wrong("cups = [Cup.remote(1), Cup.remote(1)]", "Not all cups were stirred"),
-            Wrong("cups = cup", "`cups` has another shape than asked for"),
-            Wrong("cups = []", "`cups` has 0 cups"),
+            Wrong(edit("Spoon()", "Leborn()"), "Not all cups were stirred"),
+            Wrong(edit("[Cup.remote(1), Cup.remote(1)]", "[Cup.remote(1)] * 2"), "1 different cup"),
         ],
         "counter": [
             Wrong("bar, bill = None, list(range(1, 11))", "no actor that lives"),
-            Wrong(BAR.format("+", 5), "`bill` has another shape than asked for"),
             almost(BAR.format("+", "[bar.serve.remote() for _ in range(10)]"), "refs"),
             Wrong(BAR.format("+", "wb.get([bar.serve.remote()])"), r"`bill` is \[1\]"),
             almost(BAR.format("*", "list(range(1, 11))"), "next call gave 0"),
@@ -103,34 +79,38 @@ ANSWERS = Answers(
         "asked_again": [
             Wrong("sugar = 'sugar'", "is no ref"),
             Wrong("sugar = wb.put('sugar')", "no task has made it"),
-            Wrong("sugar = ask_shop.options(max_retries=5).remote(Tries.remote())", "has failed"),
+            Wrong(edit("shop.remote", "shop.options(max_retries=5).remote"), "has failed"),
             almost("sugar = fragile.remote(Tries.remote())", "brought 'tea'"),
+            almost(
+                edit("raise ConnectionError", "return 'sugar'; str"), "`asked` has counted 1 try"
+            ),
         ],
         "comes_back": [
             Wrong("cup = None", "is no actor"),
-            almost(TEA_CUP.format("", ""), "it never fell"),
-            almost(
-                TEA_CUP.format("", "fallen = cup.fall.remote()\ncup = TeaCup.remote()"),
-                "another one fell",
-            ),
-            Wrong(TEA_CUP.format("", "wb.kill(cup)"), "The cup doesn't answer: .*kill"),
+            almost(edit(FALLS, ""), "it never fell"),
+            almost(edit(FALLS, f"{FALLS}\ncup = TeaCup.remote()"), "another one fell"),
+            Wrong(edit(FALLS, "wb.kill(cup)"), "The cup doesn't answer: .*kill"),
         ],
         "defined_once": [
-            Wrong(TASTE.format("", 3), "has 3 refs"),
-            almost(TASTE.format(" + 10**7", 20), "a call has failed"),
+            Wrong(TASTE.format("n", "", 3, "n"), "has 3 different refs"),
+            Wrong(TASTE.format("n, menu", "", 20, "n, menu"), "20 calls 19 more objects"),
+            Wrong("tasted = tasted[:1] * 20", "has 1 different ref"),
+            almost(TASTE.format("n", " + 10**7", 20, "n"), "a call has failed"),
         ],
         "stop_pressed": [
             Wrong("%%remote --name counting\nprint(1)", "counted to 1, and nobody"),
-            almost(STOP.format(5), "not before 5"),
+            Wrong("%%remote --name counting\n1 / 0", "counted to 0, and nobody"),
+            almost(STOP.format(10), "not before 10"),
         ],
     },
     right={
-        "at_once": AT_ONCE.format(2),
+        "at_once": edit("wb.get(cup.stir.remote(Spoon()))", "cup.stir.remote(Spoon())"),
         "counter": BAR.format("+", "wb.get([bar.serve.remote() for _ in range(10)])"),
-        "asked_again": "sugar = ask_shop.options(max_retries=5, retry_exceptions=True)"
-        ".remote(Tries.remote())",
-        "comes_back": TEA_CUP.format("(max_restarts=1)", "fallen = cup.fall.remote()"),
-        "defined_once": TASTE.format("", 20),
+        "asked_again": edit(
+            "shop.remote", "shop.options(max_retries=5, retry_exceptions=True).remote"
+        ),
+        "comes_back": edit("@wb.remote", "@wb.remote(max_restarts=1)"),
+        "defined_once": TASTE.format("n", "", 20, "n"),
         "stop_pressed": STOP.format(2),
     },
 )

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from tests.course.answers import Answers, Wrong, almost
+from tests.course.answers import Answers, Edit, Wrong, almost, edit
+
+EVERY = "[codes[start : start + 100_000] for start in range(0, 20_000, 1000)]"
 
 
-def windows(every: str, one: str) -> str:
-    """A table of windows, and a function that gives one."""
-    return f"""
-windows = {every}
+def windows(every: str, one: str) -> Edit:
+    """A table of windows, and what a function gives as one."""
+    return edit(EVERY, every, "return windows[number]", f"return {one}")
 
 
-def window(windows, number):
-    return {one}
-
-
-%put windows
-"""
-
-
-def search(stored: str, given: str, arguments: str = "query, letters") -> str:
+def search(stored: str, given: str, arguments: str = "query, letters") -> Edit:
     """What is stored, and a task that searches the letters it is given."""
-    return f"""
-{stored}
-
-
-@wb.remote
-def search({arguments}):
-    return nearest(query, letters)
-
-
-found = search.remote({given})
-wb.get(found)
-"""
+    return edit("@wb", f"{stored}\n@wb", "(query)", f"({arguments})", '"CAT FACE"', given)
 
 
 STORED = "stored = wb.put(letters)"
@@ -49,7 +31,8 @@ def look_up({arguments}):
     return names.index(query)
 
 
-found_rows = wb.get([look_up.remote({given}) for query in queries])
+calls = [look_up.remote({given}) for query in queries]
+found_rows = wb.get(calls)
 """
 
 
@@ -66,7 +49,9 @@ ANSWERS = Answers(
     right={
         "lean_parcel": 'parcel = {"codes": codes, "unicode": "15"}\n%put parcel',
         "windows_once": windows("codes", "windows[1000 * number : 1000 * number + 100_000]"),
-        "light_function": search(STORED, '"CAT FACE", stored'),
+        "light_function": search(
+            STORED, '"CAT FACE", stored)\ncall = search.remote("CAT FACE", stored'
+        ),
         "one_function": look_up("query, names", "query, stored_names"),
         "cheap_table": (
             'texts = dict.fromkeys(("word", "way", "kind"), "category")\n'
@@ -92,36 +77,46 @@ ANSWERS = Answers(
                 r"have 16 MB",
             ),
             almost(windows("codes", "windows[number : number + 100_000]"), "gives other numbers"),
+            almost(
+                windows("range(0, 20_000, 1000)", "codes[windows[number] :][:100_000]"),
+                "reads 1.11 MB of your notebook besides",
+            ),
         ],
         "light_function": [
-            Wrong(search("%put letters", '"CAT FACE"', "query"), r"2\d(\.\d)? MB were sent"),
-            # A ref of an earlier try isn't enough.
-            *[
-                almost(
-                    search(stored, '"CAT FACE", letters'),
-                    "`letters` once more, if it was an argument",
-                )
-                for stored in ("%put letters", STORED)
-            ],
+            Wrong(search("", '"CAT FACE"', "query"), r"2\d(\.\d)? MB were sent .*`search`\."),
+            Wrong(
+                search("%put letters", '"CAT FACE"', "query"), "though `letters` is in the store"
+            ),
+            almost(search(STORED, '"CAT FACE", letters'), "each call stores it"),
             almost(
-                "%free letters\ndel stored\n" + search("", '"CAT FACE", letters'),
+                edit(*search("", '"CAT FACE", letters').changes, "(call)", f"(call)\n{STORED}"),
+                "each call stores it",
+            ),
+            almost(
+                search("%free letters\ndel stored", '"CAT FACE", letters'),
                 "each call stores it",
             ),
             almost(search(STORED, '"CAT", stored'), "not the row"),
         ],
         "one_function": [
             almost(look_up("query", "query"), "went along"),
+            almost(look_up("query, names", "query, names"), r"between the calls \(2 objects\)"),
             almost(
                 look_up("query, names", "query, stored_names") + "found_rows = found_rows[:1]",
                 "aren't the rows",
             ),
-            Wrong("del look_up, look_ups", "none can be called"),
+            Wrong("del look_up, look_ups", "none of that name was called"),
         ],
         "cheap_table": [
             Wrong('less = signs.drop(columns="word")\n%put --name signs less', "lost the column"),
-            Wrong('less = signs.assign(word="x")\n%put --name signs less', "all rows and words"),
+            Wrong('less = signs.assign(word="x")\n%put --name signs less', "column `word`"),
+            Wrong(
+                'less = signs.assign(way=pd.factorize(signs["way"])[0])\n%put --name signs less',
+                "texts of the column `way`",
+            ),
             almost(
-                'signs["word"] = signs["word"].astype("category")\n%put signs', "`way` is still"
+                'signs["word"] = signs["word"].astype("category")\n%put signs',
+                "the texts of `way` and `kind`",
             ),
         ],
     },

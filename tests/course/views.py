@@ -14,6 +14,7 @@ ANSWERS = Answers(
     wrong={
         "row_gone": [
             Wrong("import gc; gc.collect()", "`first`; arrays in this notebook: `one_row`"),
+            Wrong("%free $popped", "The row is still there"),
             almost("del first", "What keeps the object: .*one_row"),
         ],
         "put_once": [

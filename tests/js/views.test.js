@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_BY, Coloring, SIGNALS, isDark } from "../../workbench/widgets/static/colors.js";
 import { byType, copySpeed, speedWords, totalOf } from "../../workbench/widgets/static/costs.js";
-import { shortened } from "../../workbench/widgets/static/map.js";
+import { filled, shortened } from "../../workbench/widgets/static/map.js";
 import { chips } from "../../workbench/widgets/static/pins.js";
 import { happened } from "../../workbench/widgets/static/timeline.js";
 import { WORDS } from "./world.js";
@@ -30,6 +30,13 @@ test("every colour stands out from its ground: 3:1, and 4.5:1 where it is text",
     }
     assert.ok(contrast(SIGNALS[dark ? "dark" : "light"].bad, ground) >= 4.5);
   }
+});
+
+test("a segment says how much of its length has no memory any more", () => {
+  const segment = { disk: false, live: 4e8, granted: 4e8, end: 4e8 };
+  assert.equal(filled(segment), "400 MB live of 400 MB");
+  assert.equal(filled({ ...segment, end: 8e8 }), "400 MB live of 400 MB, 400 MB given back");
+  assert.equal(filled({ ...segment, disk: true, granted: 0 }), "400 MB");
 });
 
 test("types have the hues that the kernel gave them, whatever else is there", () => {

@@ -63,12 +63,12 @@ export const WORDS = {
   },
   lessons: {
     pins: [
-      "Live: a name, a ref, a task or another object refers to it, or arrays show it. An object that nothing refers to is deleted automatically.",
+      "An object lives while a name, a ref, a task or another object refers to it, or an array shows it.",
       "To let go: delete the variables that hold or show it (del x), and %free its name. Select an object: “Copy %why” tells what ends each reason.",
       "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else goes to disk when memory runs short, and comes back when it is read.",
     ],
     costs: [
-      "Pickle is the time to take an object apart. Copy is the time to bring its bytes into shared memory. Load is the time to build it again in the process that read it first.",
+      "Pickle takes an object apart, copy brings its bytes into shared memory, load builds it again in the process that reads it first.",
       "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
     ],
   },

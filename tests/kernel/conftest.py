@@ -37,6 +37,7 @@ class Cell:
         self.clears: list[bool] = []
         self.remarks = ""  # what is said in grey
         self.lines: list[dict[str, Any]] = []  # what the job's line was, one after the other
+        self.above = 0  # outputs before the line
         self.bars: dict[str, str] = {}  # lines with a place of their own
         self.comms: list[tuple[str, dict[str, Any], list[bytes]]] = []  # what widgets said
 
@@ -133,9 +134,13 @@ class Kernel:
         self.custom: list[dict[str, Any]] = []  # what widgets said besides their state
         self.updates: list[dict[str, Any]] = []  # of views' displays
 
-    def start(self, code: str, headless: bool = False) -> Cell:
-        """Send a cell; as a person at a front end does, unless ``headless``."""
-        cell = Cell(self.client.execute(code, allow_stdin=not headless))
+    def start(self, code: str, headless: bool = False, console: bool = False) -> Cell:
+        """Send a cell; as a person at a notebook does, unless ``headless`` or at a ``console``."""
+        content = {"code": code, "store_history": True, "allow_stdin": not headless}
+        metadata = {} if console else {"cellId": code[:9]}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
+        cell = Cell(message["header"]["msg_id"])
+        self.client.shell_channel.send(message)
         self._cells[cell.id] = cell
         return cell
 
@@ -152,9 +157,9 @@ class Kernel:
         self.client.shell_channel.send(message)
         return cell
 
-    def run(self, code: str, headless: bool = False) -> Cell:
+    def run(self, code: str, headless: bool = False, console: bool = False) -> Cell:
         """Send a cell and wait until it has ended (what it started may go on)."""
-        cell = self.start(code, headless)
+        cell = self.start(code, headless, console)
         self.until(lambda: cell.idle)
         reply = self.client.get_shell_msg(timeout=TIMEOUT)
         while reply["parent_header"].get("msg_id") != cell.id:
@@ -169,8 +174,10 @@ class Kernel:
         assert cell.error is None, cell.failure
         return cell
 
-    def value(self, expression: str) -> str:
-        """The repr of an expression."""
+    def value(self, expression: str, after: str = "") -> str:
+        """The repr of an expression, once a cell with the code ``after`` has run."""
+        if after:
+            self.ok(after)
         return str(self.ok(f"print(repr({expression}), end='')").text())
 
     def over(self, cell: Cell) -> str:
@@ -225,6 +232,7 @@ class Kernel:
         elif kind == "clear_output":
             cell.clears.append(content["wait"])
         elif name.startswith("workbench-job-"):
+            cell.above = cell.above if cell.lines else len(cell.outputs)
             cell.lines.append(content["data"])
         elif name.startswith("workbench-remark-"):
             cell.remarks += content["data"]["text/plain"] + "\n"

@@ -43,15 +43,6 @@ def test_hints_come_one_by_one_and_what_is_right_is_done_for_good(fresh: Kernel)
     assert '<span aria-hidden="true"' in html
     assert "1 of 4 exercises done" in html
     assert "<script" not in html
-    # A number that was typed by hand isn't said to be a worker's.
-    course.ok("import numpy as np\nfutures = np.ones((12, 1000))\n%put futures")
-    course.ok("%%remote --wait\nmean_worth = 1.0")
-    course.ok("mean_worth = 5000.0")
-    assert asked(course, "own_copy")[:2] == [
-        "own_copy: Right.",
-        "`mean_worth` is 5000, as with a first month halved once, and the store's first row is as "
-        "it was.",
-    ]
     # To ask while the cell runs is no try.
     course.ok("%%remote\nimport threading\nthreading.Event().wait()\nsteepest = 1")
     for _ in range(3):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.kernel.conftest import Gates, Kernel, Opens
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
@@ -27,13 +25,11 @@ def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> N
     assert eventually(lambda: session.value(large) == "0")
 
 
-@pytest.mark.extended
-def test_of_a_flood_the_list_says_that_it_was_at_least_so_much(fresh: Kernel) -> None:
-    fresh.ok("%%remote --wait\nfor n in range(300_000):\n    print('a line of output', n)")
-    fresh.ok("%%remote --wait\nprint(1)")
-    listed = fresh.ok("%workbench jobs").results()[0]
-    assert re.search(r"at least \d[\d ]+ lines", listed)
-    assert listed.count("at least") == 1
+def test_in_a_console_a_line_appears_when_all_is_over(session: Kernel) -> None:
+    """Such a front end replaces no output."""
+    cell = session.run("%%remote\nprint('said')\nmade = 3", console=True)
+    session.until(lambda: re.search(r"said\ncell \d+ · done in .* · made\n$", cell.text()))
+    assert not cell.lines
 
 
 def test_a_result_that_no_variable_waited_for_is_on_the_line(session: Kernel, gate: Gate) -> None:

@@ -63,6 +63,8 @@ def test_unload_leaves_nothing_behind(fresh: Kernel) -> None:
         assert fresh.value(f"after[{index}]") == fresh.value(f"before[{index}]")
     assert fresh.run("%put x").text("stderr").startswith("UsageError")
     assert fresh.value("hasattr(get_ipython(), 'workbench')") == "False"
+    bare = fresh.ok("%load_ext workbench\n%put --name a 1")
+    assert not bare.results()  # though the cell's tree was made before
 
 
 def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Kernel) -> None:
@@ -75,8 +77,7 @@ def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Ke
     bare = session.ok("x = [1, 2]\n%put x")
     assert re.fullmatch(r"x: list \(2\), \d+ B in [\d.]+ [mµ]?s; all of it pickled\n", bare.text())
     assert not bare.results()  # Out[n] would keep the object alive
-    session.ok("ref = %put x")
-    assert session.value("type(ref).__name__") == "'ObjectRef'"
+    assert session.value("type(ref).__name__", after="ref = %put x") == "'ObjectRef'"
     assert session.value("wb.get(ref)") == "[1, 2]"
     for line, name, value in [
         ("%put --name a 1 + 1", "a", "2"),
@@ -84,8 +85,7 @@ def test_put_reports_its_cost_in_one_line_and_gives_a_ref_when_asked(session: Ke
         ("%put sum(n for n in (1, 2)) --name total", "total", "3"),
     ]:
         session.ok(line)
-        session.ok(f"%get {name}")
-        assert session.value(name) == value
+        assert session.value(name, after=f"%get {name}") == value
 
 
 def test_get_brings_a_view_a_copy_or_one_on_write(session: Kernel) -> None:

@@ -4,7 +4,6 @@ The first one has what Binder gives: one processor, 2 GB, 64 MB of /dev/shm.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -141,17 +140,6 @@ def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Pat
     assert len(text) < 700_000
 
 
-@contextlib.contextmanager
-def one_processor() -> Iterator[None]:
-    """What this thread starts inside has one processor."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
 SHOWN = {
     FIRST: {
         "start": r"^Workbench started session \d+-\w+: 2 workers, store of",  # a name of its own
@@ -232,8 +220,8 @@ def test_the_first_one_runs_so_under_binders_limits(tmp_path: Path) -> None:
     if subprocess.run([*shm, "true"], capture_output=True).returncode:
         shm = []
     limit = {"MEM_LIMIT": str(BINDER_MEMORY)}
-    with one_processor():
-        demo = ran(FIRST, tmp_path, before=shm, environment=limit)
+    one_processor = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
+    demo = ran(FIRST, tmp_path, before=[*one_processor, *shm], environment=limit)
     assert "2 workers, store of 644 MB" in demo.out  # 30 % of MEM_LIMIT
 
 

@@ -50,5 +50,4 @@ def test_an_exit_in_a_namespace_s_cell_is_the_cell_s_error(session: Kernel) -> N
     """In a method of an actor it ends the actor, as Ray's."""
     session.ok("%%remote --actor db --wait\nkept = 7")
     assert "SystemExit" in session.run("%%remote --actor db -w\nimport sys; sys.exit(1)").failure
-    session.ok("%%remote --actor db --wait -o kept\npass")
-    assert session.value("kept") == "7"
+    assert session.value("kept", after="%%remote --actor db --wait -o kept\npass") == "7"

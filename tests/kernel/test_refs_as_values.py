@@ -122,8 +122,7 @@ def test_names_that_a_remote_cell_doesnt_bring_back(session: Kernel) -> None:
         assert "Did you mean" not in session.failure(f"{name}()")
     assert "`--out helper`, or run such cells with `--actor`" in session.failure("helper()")
     assert session.value("wb.get(kept)") == "2"
-    session.ok("%get helper")
-    assert session.value("(helper(), number, js.dumps(1))") == "(2, 2, '1')"
+    assert session.value("(helper(), number, js.dumps(1))", after="%get helper") == "(2, 2, '1')"
 
 
 def test_another_remote_cell_that_reads_one(session: Kernel) -> None:

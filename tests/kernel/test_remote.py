@@ -26,8 +26,7 @@ def test_what_comes_back_by_default_and_on_demand(session: Kernel) -> None:
     assert "--out z: the cell assigns no such name. It assigns os, f, _private, x, y." in failure
     # A name that only code in a string reads.
     session.ok("secret = 42")
-    session.ok("%%remote -w -i secret\nfound = eval('secret')")
-    assert session.value("found") == "42"
+    assert session.value("found", after="%%remote -w -i secret\nfound = eval('secret')") == "42"
     assert "'nowhere' is not defined" in session.failure("%%remote -i nowhere\n1")
 
 
@@ -69,7 +68,9 @@ def test_what_all_items_need_is_sent_once_and_whole(session: Kernel, gate: Gate)
 def test_lines_say_whose_they_are_from_the_first_one_on(session: Kernel) -> None:
     """Also those of tasks that are over before the last one is submitted."""
     session.ok("%%remote -w --map part=range(8)\nimport time")  # there are workers
-    cell = session.ok("%%remote --wait --map part=range(150)\nprint('part', part)")
+    cell = session.ok("%%remote --map part=range(150)\nprint('part', part)")
+    session.over(cell)
+    assert not cell.above
     assert sorted(cell.printed) == sorted(f"[{i}] part {i}" for i in range(150))
 
 
@@ -129,14 +130,12 @@ def test_what_a_namespace_did_not_assign_is_sent(session: Kernel, gate: Gate) ->
     session.run("%%remote -w --actor side\nbefore = 7\n1 / 0\nx = 'never'")
     for assigns, there in (("", "the notebook has it"), ("x = 'its own'\n", "its own")):
         session.ok(f"%%remote -w --actor side\n{assigns}pass")
-        session.ok("%%remote -w --actor side -o y\ny = x")
-        assert session.value("y") == repr(there)
+        assert session.value("y", after="%%remote -w --actor side -o y\ny = x") == repr(there)
     session.ok(f"%%remote --actor side\n{gate.wait}\nsame = True\nif late is None: late = 0")
     session.ok("same, late = False, 2")
     session.ok("%%remote --actor side -o y\ny = before, same, late")
     gate.open()
-    session.ok("%get y")
-    assert session.value("y") == "(7, True, 2)"
+    assert session.value("y", after="%get y") == "(7, True, 2)"
     assert "x" in session.ok("%%remote --dry-run --actor dry\ny = x").results()[0]
     assert session.value("[each.names for each in wb.snapshot().actors]") == "[('actor:side',)]"
 

@@ -40,7 +40,9 @@ def test_inspect_leads_to_what_fails(session: Kernel) -> None:
     assert "global of test → lock" in session.ok("%inspect test").results()[0]
     (text,) = session.ok("%inspect [1] + [lock]").results()
     assert "([1] + [lock])[1] (_thread.lock)" in text  # the path can be pasted
-    session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
+    session.ok("bad = wb.remote(threading.Lock).remote()\nimport ipywidgets")
+    assert "A lock belongs to one process" in session.failure("%inspect bad")
+    session.ok("slider = ipywidgets.IntSlider()")
     assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
     assert session.value("slider in type(slider).widgets.values()") == "True"  # it still is one
 

@@ -15,8 +15,7 @@ def test_several_variables_at_once(session: Kernel) -> None:
     lines = session.ok("%put a b c").text().splitlines()
     assert [line.partition(":")[0] for line in lines] == ["a", "b", "c"]
     assert session.value("wb.api.engine().ask(wb.engine.queries.Names())") == "['a', 'b', 'c']"
-    session.ok("refs = %put a c a")
-    assert session.value("wb.get(refs)") == "[[1], 3.0]"
+    assert session.value("wb.get(refs)", after="refs = %put a c a") == "[[1], 3.0]"
 
 
 def test_all_or_none(session: Kernel) -> None:
@@ -56,8 +55,7 @@ def test_pin(session: Kernel) -> None:
     assert session.ok("%put --pin --name c [3]").text().endswith("; pinned\n")
     pinned = "{n for r in wb.api.snapshot().objects if r.pinned for n in r.names}"
     assert session.value(f"sorted({pinned})") == "['a', 'b', 'c']"
-    session.ok("%unpin a\n%free b c")
-    assert session.value(pinned) == "set()"
+    assert session.value(pinned, after="%unpin a\n%free b c") == "set()"
 
 
 def test_replace_frees_the_private_copy_and_says_who_keeps_it(session: Kernel) -> None:
@@ -123,8 +121,7 @@ def test_a_timeout_says_what_is_to_come_and_loses_nothing(session: Kernel, gate:
     assert "'y' (of task slow) is not there yet. 'x' is. Nothing was bound" in cell.failure
     assert session.value("type(y).__name__") == "'ObjectRef'"
     gate.open()
-    session.ok("%get y x --timeout 60")
-    assert session.value("(y, x)") == "('x', 1)"
+    assert session.value("(y, x)", after="%get y x --timeout 60") == "('x', 1)"
 
 
 LONG = {
@@ -162,7 +159,6 @@ def test_a_cell_that_gets_what_a_cell_assigned_can_run_again(session: Kernel) ->
     session.ok("%%remote -w\nn, rows = 6 * 7, [1, 2]")
     session.ok("%%remote\nm, table = n + 1, [*rows, 3]")
     for _ in range(2):
-        session.ok("%get m table")
-        assert session.value("(m, table)") == "(43, [1, 2, 3])"
+        assert session.value("(m, table)", after="%get m table") == "(43, [1, 2, 3])"
     session.ok("m = 5")
     assert "'m' is not defined in the store" in session.failure("%get m")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import Cell, Kernel
-from tests.kernel.gates import Gate
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -79,17 +78,6 @@ def test_vs_code_gets_a_view_of_the_widget_besides(session: Kernel) -> None:
     view = View(session, session.ok("wb.widgets.Pins()"))
     session.ok("del __vsc_ipynb_file__")
     assert view.data[WIDGET]["model_id"] == view.id
-
-
-def test_differences_come_while_a_cell_is_busy(session: Kernel, view: View, gate: Gate) -> None:
-    view.says(do="shown", on=True)
-    busy = session.start(f"inside = wb.put([1], name='inside')\n{gate.wait}")
-    session.until(lambda: "inside" in json.dumps(session.custom))
-    assert not busy.idle
-    gate.open()
-    session.until(lambda: busy.idle)
-    session.ok("wb.free('inside')\ndel inside")
-    view.says(do="shown", on=False)
 
 
 def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:

@@ -44,12 +44,17 @@ CHANGES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def test_who_has_what_was_changed_has_it_changed(session: Kernel) -> None:
-    for kind, (make, change, holds) in CHANGES.items():
-        session.ok(f"{CLASSES}\n{make}\nalias, holder = x, [x]")
+def check(session: Kernel, cases: dict[str, Case], around: str = "{}", also: str = "True") -> None:
+    """Each holds, and ``also`` of what is made ``around`` what the case makes; without a word."""
+    for kind, (make, change, holds) in cases.items():
+        session.ok(f"{CLASSES}\n{around.format(make)}")
         cell = session.ok(f"%%remote -w\n{change}")
-        there = session.value(f"({holds}) and alias is x and holder[0] is x")
+        there = session.value(f"bool(({holds}) and {also})")
         assert (kind, there, cell.remarks) == (kind, "True", "")
+
+
+def test_who_has_what_was_changed_has_it_changed(session: Kernel) -> None:
+    check(session, CHANGES, "{}\nalias, holder = x, [x]", "alias is x and holder[0] is x")
 
 
 NEW: dict[str, Case] = {
@@ -70,10 +75,7 @@ NEW: dict[str, Case] = {
 
 
 def test_what_cannot_be_changed_in_place_is_bound_anew(session: Kernel) -> None:
-    for kind, (make, change, holds) in NEW.items():
-        session.ok(f"{CLASSES}\n{make}\nalias = x")
-        session.ok(f"%%remote -w\n{change}")
-        assert (kind, session.value(f"alias is x and {holds}")) == (kind, "True")
+    check(session, NEW, "{}\nalias = x", "alias is x")
 
 
 CONNECTED: dict[str, Case] = {
@@ -85,7 +87,8 @@ CONNECTED: dict[str, Case] = {
         "grid = np.zeros((3, 3))", "third = grid[2]", "np.shares_memory(third, grid)",
     ),
     "globals": (
-        "w = 0\ndef inc():\n    global w; w += 1", "inc(); inc(); x = w", "(w, x) == (2, 2)",
+        "w, seen = 0, []\ndef inc():\n    global w; w += 1; seen.append(w)",
+        "inc(); inc(); x = w", "(w, x, seen) == (2, 2, [1, 2])",
     ),
     "closures": (
         "def make():\n    n = 0\n    def add(x):\n        nonlocal n; n += x\n    "
@@ -105,10 +108,7 @@ CONNECTED: dict[str, Case] = {
 
 
 def test_what_connects_variables_connects_them_afterwards(session: Kernel) -> None:
-    for kind, (make, change, holds) in CONNECTED.items():
-        session.ok(f"{CLASSES}\n{make}")
-        cell = session.ok(f"%%remote -w\n{change}")
-        assert (kind, session.value(holds), cell.remarks) == (kind, "True", "")
+    check(session, CONNECTED)
     cell = session.ok("%%remote -w\nwith open('/dev/null') as f: pass")
     assert "f stays on the worker: " in cell.notes
 
@@ -122,18 +122,6 @@ def test_what_is_changed_and_assigned_or_not_asked_for(session: Kernel) -> None:
     session.ok("x, y = [1], [1]")
     session.ok("%%remote -w --out y\nx.append(2); y.append(2)")
     assert session.value("(x, y)") == "([1], [1, 2])"
-
-
-def test_what_a_function_changes_of_its_globals(session: Kernel) -> None:
-    session.ok(
-        "cache, count = {}, 0\n"
-        "def square(n):\n    global count\n    count += 1\n    cache[n] = n * n\n"
-        "def counter():\n    n = 0\n    def step():\n        nonlocal n\n        n += 1\n"
-        "        return n\n    return step\n"
-        "step = counter()"
-    )
-    session.ok("%%remote -w\nsquare(3), square(4), step()\n;")
-    assert session.value("(cache, count, step())") == "({3: 9, 4: 16}, 2, 2)"
 
 
 def test_frames(session: Kernel) -> None:
@@ -180,8 +168,7 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
     assert session.value(seen) == "([1, 2], 9, 'mine', 'ignore', None)"
     # A cell that isn't over is waited for.
     session.ok("x = [1]")
-    session.ok(f"%%remote\nx.append(2)\n{gate.wait}")
-    assert session.value("x") == "[1]"
+    assert session.value("x", after=f"%%remote\nx.append(2)\n{gate.wait}") == "[1]"
     waiting = session.start("%get x\nprint(x)")
     gate.open()
     session.until(lambda: waiting.idle)
@@ -190,8 +177,7 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel, 
 
 def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel) -> None:
     session.ok("x = [1]\ny = x")
-    cell = session.ok("%%remote\nx.append(2)")
-    session.over(cell)
+    session.over(session.ok("%%remote\nx.append(2)"))
     session.ok("x.append('own')")
     assert session.ok("%get x").text().endswith("took it along, and has both changes now\n")
     assert session.value("(x, y is x)") == "([1, 'own', 2], True)"
@@ -203,15 +189,12 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
         failure = session.failure("%get x")
         assert f"x changed in the notebook too, since cell {cell.number} took it along" in failure
         assert "own" in session.value("x")
-        session.ok("%get x --as theirs")
-        assert session.value("('own' in x, theirs)") == "(True, [2])"
+        assert session.value("('own' in x, theirs)", after="%get x --as theirs") == "(True, [2])"
     # Of two cells that changed it each is brought.
     session.ok("x = [1]")
-    cells = [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]
-    for cell in cells:
+    for cell in [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]:
         session.over(cell)
-    session.ok("%get x")
-    assert session.value("x") == "[1, 2, 3]"
+    assert session.value("x", after="%get x") == "[1, 2, 3]"
     # No change inside what is bound anew is lost, nor one that a later cell fails to replace.
     session.ok("import pandas as pd\nx = pd.DataFrame({'a': [1, 2]})")
     session.over(session.ok("%%remote\nx['there'] = 1"))
@@ -221,23 +204,19 @@ def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel)
     session.ok("x = [1]")
     session.over(session.ok("%%remote\nx.append(2)"))
     session.over(session.ok("%%remote\nx = x / 0"))
-    session.ok("%get x")
-    assert session.value("x") == "[1, 2]"
+    assert session.value("x", after="%get x") == "[1, 2]"
     # What was assigned since has taken its place.
     session.ok("x = [1]")
     session.over(session.ok("%%remote\nx.append(2)"))
     session.ok("x.append('here')\nx = 0")
     session.over(session.ok("%%remote\nx = x + 1"))
-    session.ok("%get x")
-    assert session.value("x") == "1"
-    session.ok("%get x")
-    assert session.value("x") == "1"
+    assert session.value("x", after="%get x") == "1"
+    assert session.value("x", after="%get x") == "1"
     # What was written before is no change since.
     session.ok("import numpy as np\nbig = np.zeros(1_000_000)\n%put big")
     session.ok("%get big --cow --as x\nx[0] = 1")
     session.over(session.ok("%%remote --name j\nx[1] = 5"))
-    session.ok("%get x")
-    assert session.value("(x[0].item(), x[1].item())") == "(1.0, 5.0)"
+    assert session.value("(x[0].item(), x[1].item())", after="%get x") == "(1.0, 5.0)"
 
 
 def test_a_cell_that_fails_changes_nothing_and_says_so(session: Kernel) -> None:
@@ -287,20 +266,7 @@ READ_ONLY: dict[str, Case] = {
 
 
 def test_who_has_a_read_only_array_has_the_new_one(session: Kernel) -> None:
-    for kind, (make, change, holds) in READ_ONLY.items():
-        session.ok(f"{CLASSES}\nz = np.arange(6.)\n%put z --replace")
-        session.ok(make)
-        cell = session.ok(f"%%remote -w\n{change}")
-        there = session.value(f"bool({holds})")
-        assert (kind, there, cell.remarks) == (kind, "True", "")
-
-
-def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
-    session.ok("%%remote\nx = [1]")
-    cell = session.ok("%%remote\nx.append(2)")
-    assert "x changed on the worker: `%get x` brings it" in session.over(cell)
-    session.ok("%get x")
-    assert session.value("x") == "[1, 2]"
+    check(session, READ_ONLY, "z = np.arange(6.)\n%put z --replace\n{}")
 
 
 def test_what_stays_where_it_was_changed_is_said(session: Kernel) -> None:
@@ -367,6 +333,13 @@ slow, inside, x = Slow(), {{'a': Slow()}}, [1]
         assert "slow and inside weren't compared with what was sent" in said
     assert session.value("x") == "[1, 1]"  # of the second cell `%get x` brings it
     assert [path.name for path in tmp_path.iterdir()] == [session.value("os.getpid()")]
+
+
+def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
+    session.ok("%%remote\nx = [1]")
+    cell = session.ok("%%remote\nx.append(2)")
+    assert "x changed on the worker: `%get x` brings it" in session.over(cell)
+    assert session.value("x", after="%get x") == "[1, 2]"
 
 
 def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:

@@ -162,7 +162,7 @@ def runtime(
     try:
         with nothing_left(directory, apart_from=sessions.directory):
             yield directory
-            wb.shutdown()  # of a test that failed before its own
+            wb.shutdown()  # of what the test began
     finally:
         shutil.rmtree(directory)
 
@@ -172,7 +172,6 @@ def session(request: pytest.FixtureRequest, runtime: str, sessions: Sessions) ->
     """A session of two workers and 64 MB: the shared, or, where a test is marked, its own."""
     if not _shares(request):
         yield wb.init(**USUAL)
-        wb.shutdown()
         return
     failures = request.session.testsfailed
     yield sessions.lend()

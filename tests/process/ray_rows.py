@@ -18,7 +18,8 @@ from typing import Any
 import workbench as ray
 from tests.process.endings import leave_at_once
 from workbench.engine.queries import Capacity
-from workbench.ray_api import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from workbench.ray_api import IN_CONTEXT, IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from workbench.runtime_context import RuntimeContext
 
 SAME = "same"
 IGNORED = "accepted and ignored"
@@ -341,6 +342,7 @@ same `for ref in generator` -> [got(r) for r in count.remote(2)] == [0, 1]
 same `async for ref in generator` -> asyncio.run(iterated()) == [0, 1, 2]
 same `generator.completed()` ->
     (lambda g: (len(list(g)), got(g.completed())))(count.remote(2)) == (2, 2)
+refused `ObjectRef(binary)`, `ObjectRef.nil()`, `from_random()` -> ray.ObjectRef(bytes(28))
 refused a generator as an argument -> one.remote(count.remote(2))
     # A stream has one reader. Pass its refs, one by one, or `list(generator)`.
 same a ref as an argument, and in a list -> got(one.remote(ray.put(1), [ray.put(2)])) == 1
@@ -360,15 +362,13 @@ same `get_actor_id()`, `get_actor_name()`, `current_actor` ->
     (lambda a: got(a.me.remote())[2] == a)(Counter.remote())
 same `namespace` -> ray.get_runtime_context().namespace == ""
 same `get_assigned_resources()` -> got(told.remote("get_assigned_resources")) == {"CPU": 1}
-refused `get_accelerator_ids()` -> ray.get_runtime_context().get_accelerator_ids()
-    = IN_RAY["get_gpu_ids"]
-refused `gcs_address` -> ray.get_runtime_context().gcs_address
-    # There is one machine; nothing listens on the network.
+same `is_canceled()` -> got(told.remote("is_canceled")) is False
+    # True where a cancelled task catches its KeyboardInterrupt.
 same `was_current_actor_reconstructed` -> got(Counter.remote().me.remote())[3] is False
 same `get()`, `job_id`, `node_id`, `task_id`, `actor_id` ->
     ray.get_runtime_context().get()["node_id"] == os.uname().nodename
     # Texts, with `hex()`; None for the last two where there is none.
-""")
+""") + lacking("", RuntimeContext(Any), IN_CONTEXT)  # type: ignore[arg-type]
 
 IN_UTILS = rows("""
 same `util.ActorPool` -> ray.util.ActorPool([Counter.remote()]).has_free()
@@ -380,10 +380,16 @@ same `util.register_serializer` -> ray.util.register_serializer is ray.register_
     # Registered once, all workers know it.
 same `util.deregister_serializer` -> ray.util.deregister_serializer(complex) is None
 same `util.inspect_serializability` -> not ray.util.inspect_serializability(_ for _ in ())[0]
-    # All failures, with paths and advice; printed, it is a text.
+    # All failures, each with `path`, `type`, `why` and `advice`; printed, it is a text.
+refused `util.inspect_serializability(…)[1]`: `obj`, `parent` ->
+    next(iter(ray.util.inspect_serializability(_ for _ in ())[1])).obj
 refused `util.inspect_serializability(…, depth=, print_file=)` ->
     ray.util.inspect_serializability(1, depth=3)
     # All that fails is found, however deep. `print` what comes back.
+same `util.as_completed`, `util.map_unordered` ->
+    sorted(ray.util.as_completed([one.remote(), ray.put(2)], chunk_size=1)) == [1, 2]
+    and list(ray.util.map_unordered(one, range(3), backpressure_size=2)) == [1, 1, 1]
+    # Each result comes when it is ready, whatever the `chunk_size=`.
 same `util.list_named_actors()` -> ray.util.list_named_actors() == []
 same `util.list_named_actors(all_namespaces=)` ->
     ray.util.list_named_actors(all_namespaces=True) == []
@@ -470,7 +476,9 @@ same `init(…)["address"]`, `.address_info` -> begun()["address"]
 ignored `address="local"`, `local_mode=False`, `include_dashboard=False`, `configure_logging=` ->
     bool(begun())
     # It is so.
-refused `address="auto"` -> ray.init(address="auto")
+same `address="auto"` in a process with a session ->
+    ray.init(address="auto") is ray.init(ignore_reinit_error=True)
+refused `address="auto"` in one without -> ray.shutdown() or ray.init(address="auto")
 refused `num_gpus=1` -> ray.init(num_gpus=1)
 refused `resources=` -> ray.init(resources={"x": 1})
 refused `labels=` -> ray.init(labels={"a": "b"})

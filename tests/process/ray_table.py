@@ -31,7 +31,7 @@ def called(row: Row) -> str:
 
 def reason(message: str) -> str:
     """What an error says besides what was asked for, as one line of a table."""
-    message = re.sub(r"^module 'workbench[\w.]*' has no attribute '\w+'\. ", "", message)
+    message = re.sub(r"^(module )?'[\w.]+'( object)? has no attribute '\w+'\. ", "", message)
     message = re.sub(r"^\w+=.*? can't be had here\. ", "", message)
     message = re.sub(r" There are: .*", "", message)
     message = re.sub(r"<object object at \w+>", "…", message)

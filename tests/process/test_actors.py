@@ -63,6 +63,10 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda C: wb.get_actor("nobody"), ValueError, "no actor named 'nobody'"),
     (lambda C: wb.kill(wb.put(1)), TypeError, "`cancel`"),
     (lambda C: wb.cancel(C.remote()), TypeError, "ObjectRef, not ActorHandle"),
+    (lambda C: C.options(lifetime="detached").remote(), ValueError, "needs a `name`"),
+    (lambda C: C.options(get_if_exists=True).remote(), ValueError, "needs a `name`"),
+    (lambda C: C.options(name="a::b").remote(), ValueError, "must not have '::'"),
+    (lambda C: C.options(name="b", namespace="a::").remote(), ValueError, "or have '::'"),
 ]
 
 

@@ -228,4 +228,3 @@ def test_who_hangs_is_not_waited_for(processes: Processes, monkeypatch: pytest.M
         assert "doesn't answer" in fact(ref, "why")
     answers = ["ready", "alive", "running"]
     assert eventually(lambda: [state(thing) for thing in (ref, counter, session)] == answers)
-    wb.shutdown()

@@ -42,8 +42,7 @@ class Notebook:
 @pytest.fixture
 def notebook(runtime: str) -> Any:
     """With one worker: each cell comes after all the others."""
-    yield Notebook(wb.init(workers=1, memory="64MB"))
-    wb.shutdown()
+    return Notebook(wb.init(workers=1, memory="64MB"))
 
 
 BROKEN = r"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +137,9 @@ see = wb.remote(max_retries=0)(lambda code, expression: evaluate(code, expressio
 
 
 @pytest.fixture
-def worker(runtime: str) -> Iterator[None]:
+def worker(runtime: str) -> None:
     """A session of one worker."""
     wb.init(workers=1)
-    yield
-    wb.shutdown()
 
 
 def stays(what: str) -> list[str]:

@@ -197,7 +197,7 @@ def test_stop_ends_sessions_tells_all(script: Scripts, processes: Processes, run
     assert not processes.all()
     assert os.listdir(runtime) == ["workbench.lock"]
     assert run("stop", "--all").output == run("ps").output
-    assert run("ps").output.startswith(f"No session is running on this machine (in {runtime}). ")
+    assert run("ps").output == f"No session is running on this machine (in {runtime}).\n"
     assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
     with pytest.raises(SessionError, match="stopped from a shell"):
         wb.snapshot()
@@ -237,6 +237,7 @@ def test_usage(arguments: str, meant: str) -> None:
     assert (done.status, done.output) == (2, "")
     assert done.errors.startswith("usage: workbench")
     assert not meant or done.errors.endswith(f". Did you mean {meant}?\n")
+    assert "`%workbench`, `%objects`" in " ".join(run("--help").output.split())
 
 
 def test_a_reader_who_has_seen_enough(runtime: str) -> None:

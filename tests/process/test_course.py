@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
 from typing import Any, cast
 
 import pytest
 
 import workbench as wb
-import workbench.course
 from workbench.course import progress
-from workbench.course.checks import STATES
+from workbench.course.checks import STATES, lessons
 from workbench.course.exercises import Live
 from workbench.engine.base import Abilities, Engine
 from workbench.engine.queries import CaughtUp
@@ -61,17 +58,10 @@ def test_where_nothing_can_be_pinned_a_check_still_answers(session: Engine) -> N
     assert own(session) == []
 
 
-LESSONS = [
-    module.LESSON
-    for found in pkgutil.iter_modules(workbench.course.__path__)
-    if hasattr(module := import_module(f"workbench.course.{found.name}"), "LESSON")
-]
-
-
 def test_each_check_answers_whoever_has_done_nothing(session: Engine) -> None:
     states = {
         exercise.name: exercise.ask(Live(dict.fromkeys(exercise.needs), session)).state
-        for lesson in LESSONS
+        for lesson in lessons()
         for exercise in lesson.exercises
     }
     assert states.pop("given_back") == "right"  # there is nothing to give back

@@ -18,7 +18,7 @@ from tests.process.test_actors import counter
 from workbench.client.base import SPARES
 from workbench.engine.base import Engine
 from workbench.engine.queries import Names
-from workbench.errors import OutOfDescriptorsError
+from workbench.errors import ActorDiedError, LimitError
 
 
 @pytest.mark.fresh_session
@@ -40,7 +40,7 @@ def test_a_driver_without_descriptors_stays_in_its_session(session: Engine) -> N
     with limits.descriptors(os.getpid()):
         seen: list[float] = []
         for use in (lambda: seen.extend(map(total, range(most))), lambda: wb.put(np.ones(100_000))):
-            with pytest.raises(OutOfDescriptorsError, match="can open no more files"):
+            with pytest.raises(LimitError, match="can open no more files"):
                 use()
         assert len(seen) >= 3  # with those it had spared
         assert [total(i) for i in range(len(seen))] == seen == [100_000] * len(seen)
@@ -72,7 +72,6 @@ def test_a_server_without_descriptors_has_newcomers_wait_and_tells_them_at_last(
         assert "can open no more connections" in driver.line()
         assert sum(server.cpu_times()[:2]) - before < 0.5, "it does nothing else than that"
         assert (wb.get(task.remote()) == 2).all()
-    wb.shutdown()
 
 
 def test_the_server_may_open_all_files_and_workers_as_many_as_here(processes: Processes) -> None:
@@ -85,7 +84,6 @@ def test_the_server_may_open_all_files_and_workers_as_many_as_here(processes: Pr
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert soft == 500
     assert resource.prlimit(processes.server().pid, resource.RLIMIT_NOFILE) == (hard, hard)
-    wb.shutdown()
 
 
 def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Processes) -> None:
@@ -97,3 +95,26 @@ def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Process
         assert wb.wait([added], timeout=0.1)[1]  # it tries, and tries again
         assert wb.get(first.add.remote()) == 2
     assert wb.get([added, first.add.remote()]) == [1, 3]
+
+
+def test_a_worker_that_can_have_no_thread_says_which_limit(processes: Processes) -> None:
+    Counter = counter()
+    wb.get(Counter.remote().add.remote())
+    resource.prlimit(processes.forkserver().pid, resource.RLIMIT_AS, (1 << 20, 1 << 40))
+    with pytest.raises(ActorDiedError, match="`ulimit -v` allows a process"):
+        wb.get(Counter.remote().add.remote())
+    wb.shutdown()
+
+
+@pytest.mark.fresh_session
+def test_who_has_no_address_space_is_told_which_limit(session: Engine) -> None:
+    make, before = wb.remote(lambda: np.ones(100_000)), resource.getrlimit(resource.RLIMIT_AS)
+    most = psutil.Process().memory_info().vms + (99 << 20)  # the store is 64 MB, and as much again
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    try:
+        for use in (lambda: wb.put(np.ones(100_000)), lambda: wb.get(make.remote())):
+            with pytest.raises(LimitError, match="`ulimit -v` allows a process"):
+                use()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert wb.get(wb.put(np.ones(100_000))).sum() == wb.get(make.remote()).sum()

@@ -63,7 +63,6 @@ def test_an_edit_reaches_a_warm_worker(project: Project, monkeypatch: pytest.Mon
     assert "SyntaxError" in "".join(shown)
     project.edit("def answer(): return 4")
     assert wb.get(by_name.remote()) == 4
-    wb.shutdown()
 
 
 def test_without_the_setting_nothing_is_loaded_again_but_when_asked_for(project: Project) -> None:
@@ -90,4 +89,3 @@ def test_without_the_setting_nothing_is_loaded_again_but_when_asked_for(project:
     project.edit("def answer(): return 3")
     session.refresh()
     assert wb.get(asks.remote()) == 3
-    wb.shutdown()

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,24 +104,38 @@ def test_what_ends_with_the_session(runtime: str, tmp_path: Path) -> None:
     assert all(ends(pid) for pid in pids)
 
 
-def sleeper(detached: bool) -> int:
-    """The pid of a process that a task started and forgot."""
+def sleeper(detached: bool, holds: Sequence[int] = ()) -> int:
+    """The pid of a process that a task started and forgot; it has these descriptors."""
     code = "import signal; signal.pause()"
     if detached:  # a daemon: its parent has ended, and it has a session of its own
         code = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {code!r}], "
         code += "stdout=subprocess.DEVNULL, start_new_session=True); print(p.pid)"
         return int(subprocess.check_output([sys.executable, "-c", code]))
-    process = subprocess.Popen([sys.executable, "-c", code])
+    process = subprocess.Popen([sys.executable, "-c", code], pass_fds=holds)
     process.returncode = 0  # no warning that it runs on
     return process.pid
 
 
-def test_what_a_task_started_ends_with_its_worker(session: Engine) -> None:
-    start = wb.remote(lambda: [os.getpid(), sleeper(False), sleeper(True)])
+def cleaner(path: Path) -> int:
+    """The pid of a process that removes a file when all others have ended, as loky's does."""
+    ear, mouth = os.pipe()
+    sleeper(False, [mouth])
+    code = f"import os, signal; signal.signal({signal.SIGTERM}, signal.SIG_IGN); "
+    code += f"path = {str(path)!r}; open(path, 'w'); os.read({ear}, 1); os.remove(path)"
+    process = subprocess.Popen([sys.executable, "-Sc", code], pass_fds=[ear])
+    process.returncode = 0
+    return process.pid
+
+
+def test_what_a_task_started_ends_with_its_worker(session: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    start = wb.remote(lambda: [os.getpid(), sleeper(False), sleeper(True), cleaner(path)])
     worker, *pids = wb.get(start.remote())
+    assert eventually(path.exists)
     assert all(map(psutil.pid_exists, pids))
     psutil.Process(worker).kill()
     assert all(ends(pid) for pid in pids)
+    assert not path.exists()
 
 
 def test_who_does_not_end_in_order_is_killed(session: Engine) -> None:

@@ -40,7 +40,6 @@ def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.Mo
     value.append(4)
     assert read() == [1, 2, 3, 4]
     assert session.ask(Lookup("value")) == other
-    wb.shutdown()
 
 
 class Slow:

@@ -19,6 +19,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
+from tests.process.test_pool import not_three
 from workbench.engine.base import Engine
 from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend
@@ -36,12 +37,6 @@ def square(x: int) -> int:
     return x * x
 
 
-def not_three(x: int) -> int:
-    if x == 3:
-        raise LookupError("three")
-    return x
-
-
 def total(x: Any, n: int) -> Any:
     return float(np.asarray(x).sum()) + n
 
@@ -52,12 +47,8 @@ def large(session: Engine) -> list[Any]:
 
 
 def test_results_are_in_order() -> None:
-    for n_jobs, options in (
-        (1, {}),
-        (2, {"batch_size": 7}),
-        (-1, {"pre_dispatch": "all"}),
-        (99, {"return_as": "generator"}),
-    ):
+    chosen: dict[int, Any] = {1: {}, 2: {"batch_size": 7}, -1: {"pre_dispatch": "all"}}
+    for n_jobs, options in {**chosen, 99: {"return_as": "generator"}}.items():
         found = Parallel(n_jobs=n_jobs, **options)(delayed(square)(n) for n in range(100))
         assert list(found) == [n * n for n in range(100)], n_jobs
 
@@ -176,6 +167,32 @@ def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> N
     assert found.sum(axis=1).tolist() == [10**5, 2 * 10**5, 3 * 10**5, 4 * 10**5]
     assert not large(session)
     assert Parallel()(delayed(total)(found[1:], 0) for _ in range(2)) == [9e5, 9e5]
+
+
+def test_a_copy_that_is_kept_for_later_calls_is_named_by_the_variable(session: Engine) -> None:
+    X = np.zeros(LARGE)
+    Parallel()(delayed(total)(X, n) for n in range(2))
+    (reason,) = wb.why(f"{large(session)[0].id:016x}", deep=True).reasons
+    assert "joblib's copy of `X` in test_a_copy" in reason.text
+    del X
+    assert eventually(lambda: not large(session))
+
+
+def test_a_copy_that_is_kept_gives_way_when_the_store_is_full(script: Scripts) -> None:
+    script_ = script("""
+        import joblib, numpy as np
+        from workbench.interop.shared_arguments import LARGE
+        wb.init(workers=2, memory="64MB")
+        wb.register_joblib()
+        X = np.ones(4_000_000)
+        with joblib.parallel_config("workbench"):
+            joblib.Parallel(n_jobs=2)(joblib.delayed(np.sum)(X) for _ in range(3))
+        say([o.size > X.nbytes for o in wb.snapshot().objects if o.size > LARGE])
+        kept = [wb.put(np.ones(1_000_000)) for _ in range(5)]
+        say([o.size > X.nbytes for o in wb.snapshot().objects if o.size > LARGE])
+    """)
+    assert script_.line() == "[True]"
+    assert script_.line() == "[False, False, False, False, False]"
 
 
 def test_without_workers_it_says_that_it_runs_here(script: Scripts) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import workbench as wb
 from tests.leaks import eventually
@@ -41,6 +42,7 @@ def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine)
     _, about = session.put(np.ones(1 << 18))
     assert not about.cold
     assert "new memory" not in put_line("x", about)
+    assert "/s" not in put_line("x", replace(about, outband=1000))
 
 
 def test_bytes_stay_while_anything_shows_them(session: Engine) -> None:

@@ -121,8 +121,6 @@ def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
     assert wb.get(next(ahead)) == 0
     assert wb.get(leaf.remote(1), timeout=TIMEOUT) == 2
     assert [wb.get(ref) for ref in ahead] == [*range(1, 100)]
-    del refs, done, ahead
-    wb.shutdown()
 
 
 def running(session: Engine) -> list[str]:

@@ -218,7 +218,6 @@ def test_a_ref_of_another_session(runtime: str) -> None:
     with pytest.raises(errors.SessionError):
         ref.future()
     assert wb.get(wb.put("goes on")) == "goes on"
-    wb.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -281,4 +280,3 @@ def test_two_drivers_share_names_and_objects(script: Scripts) -> None:
     assert other.wait() == 0  # it started the session, and leaves first
     assert wb.get(wb.remote(len).remote(kept)) == len(large())
     assert sorted(session.ask(Names())) == ["ours", "theirs"]
-    wb.shutdown()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import operator
 import threading
 from collections.abc import Callable
@@ -15,13 +17,10 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
+from tests.process.test_executor import double
 from workbench import Pool
 from workbench.engine.base import Engine
 from workbench.errors import SerializationError
-
-
-def double(x: Any) -> Any:
-    return 2 * x
 
 
 def not_three(x: int) -> int:
@@ -120,9 +119,18 @@ def test_its_end(session: Engine, gate: Gate) -> None:
 
 
 def test_it_keeps_no_result_that_nobody_else_has(session: Engine) -> None:
-    with Pool() as pool:
-        assert sum(map(len, pool.map(bytes, [100_000] * 3))) == 300_000
-        assert eventually(lambda: all(record.size < 100_000 for record in wb.snapshot().objects))
+    def fails(_: int) -> None:
+        raise LookupError(bytes(100_000))
+
+    gc.disable()  # nor does a cycle
+    try:
+        with Pool() as pool:
+            assert sum(map(len, pool.map(bytes, [100_000] * 3))) == 300_000
+            with contextlib.suppress(LookupError):
+                list(wb.Executor().map(fails, range(3)))
+            assert eventually(lambda: all(each.size < 100_000 for each in wb.snapshot().objects))
+    finally:
+        gc.enable()
 
 
 def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:

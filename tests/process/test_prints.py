@@ -5,37 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
-import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workbench as wb
-from tests.patience import TIMEOUT
+from tests.process.scripts import Scripts
 from workbench.engine.base import Engine
-
-_PRELUDE = """
-import os, signal, sys, threading
-import workbench as wb
-
-@wb.remote
-def speak(*words):
-    print(*words)
-"""
-
-
-def run(text: str) -> str:
-    """What a script wrote to stdout."""
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", _PRELUDE + textwrap.dedent(text)],
-        capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, "PYTHONPATH": root},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @wb.remote
@@ -98,13 +75,15 @@ def test_a_closed_stdout_ends_nothing(session: Engine, capsys: pytest.CaptureFix
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_stdout_that_nobody_reads_keeps_nobody_from_results_for_long() -> None:
+def test_a_stdout_that_nobody_reads_keeps_nobody_from_results_for_long(script: Scripts) -> None:
     """A thread holds stdout's lock, and another waits for that lock to print."""
-    out = run("""
+    stuck = script("""
+        import threading
         from tests.leaks import eventually
         from workbench.client import task_prints
 
         wb.init(workers=1)
+        speak = wb.remote(print)
         reader, writer = os.pipe()
         sys.stdout = open(writer, "w", 1)
         flood = threading.Thread(target=lambda: print("x" * 200_000), daemon=True)
@@ -118,21 +97,22 @@ def test_a_stdout_that_nobody_reads_keeps_nobody_from_results_for_long() -> None
             return not free
 
         assert eventually(is_held)
-        assert wb.get(speak.options(num_returns=1).remote()) is None
+        assert wb.get(speak.remote()) is None
         assert wb.get(wb.put(7)) == 7
         os.fork() or os._exit(0)
         sys.__stdout__.write("end\\n")
         sys.__stdout__.flush()
         os._exit(0)
     """)
-    assert out == "end\n"
+    assert stuck.line() == "end"
 
 
-def test_a_forked_child_prints_its_own_and_nothing_twice() -> None:
-    out = run("""
+def test_a_forked_child_prints_its_own_and_nothing_twice(script: Scripts) -> None:
+    forks = script("""
         import warnings
         warnings.simplefilter("ignore")
         wb.init(workers=1)
+        speak = wb.remote(print)
         refs = [speak.remote(i) for i in range(60)]
         for number in range(8):
             child = os.fork()
@@ -142,6 +122,8 @@ def test_a_forked_child_prints_its_own_and_nothing_twice() -> None:
             assert os.waitpid(child, 0)[1] == 0
         wb.get(refs)
     """)
-    said = out.splitlines()
+    said = [forks.line() for _ in range(68)]
+    with pytest.raises(AssertionError, match="it ended, with status 0"):
+        forks.line()
     assert sorted(said) == sorted([*map(str, range(60)), *(f"child {n}" for n in range(8))])
     assert [line for line in said if line.isdigit()] == [*map(str, range(60))]

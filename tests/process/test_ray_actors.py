@@ -28,6 +28,13 @@ class Exits:
     def add(self, value: object) -> object:
         return value
 
+    def wait(self, path: str) -> None:
+        try:
+            stopper(path)()
+        except KeyboardInterrupt:
+            self.calls += wb.get_runtime_context().is_canceled()
+            raise
+
     def exit(self, code: object) -> None:
         sys.exit(code)  # type: ignore[arg-type]
 
@@ -62,6 +69,14 @@ def test_exit_with_a_status_is_a_crash_without_one_an_end(session: Engine, kind:
             # One after the other: of two threads, the second call may end before the first.
             with pytest.raises(ActorDiedError, match="exit_actor"):
                 wb.get(call())
+
+
+def test_a_cancelled_call_can_see_that_it_is(session: Engine, gate: Gate) -> None:
+    actor = wb.remote(Exits).remote()
+    waits = actor.wait.remote(gate.path)
+    gate.next()
+    wb.cancel(waits)
+    assert wb.get(actor.count.remote()) == 2  # it saw it, once
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ def items(session: Engine) -> Iterator[Queue]:
 
 def test_first_in_first_out(items: Queue) -> None:
     assert items.empty()
-    for item in ("a", None, 3):
+    wb.get(wb.remote(lambda queue: queue.put("a")).remote(items))
+    for item in (None, 3):
         items.put(item)
     assert items.full()
     assert len(items) == items.qsize() == items.size() == 3
@@ -154,14 +155,6 @@ def test_batches_are_taken_whole_or_not_at_all(items: Queue) -> None:
     with pytest.raises(TypeError):
         items.put_nowait_batch(1)  # type: ignore[arg-type]
     assert not Queue().full()
-
-
-def test_tasks_share_it(items: Queue) -> None:
-    produce = wb.remote(lambda to, count: [to.put(i) for i in range(count)])
-    consume = wb.remote(lambda source, count: [source.get() for _ in range(count)])
-    made, taken = produce.remote(items, 20), consume.remote(items, 20)
-    assert wb.get(taken) == list(range(20))
-    wb.get(made)
 
 
 def test_coroutines_wait_side_by_side(items: Queue) -> None:

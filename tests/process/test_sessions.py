@@ -78,7 +78,6 @@ def test_one_session_at_a_time_and_no_other_if_something_would_be_lost(runtime: 
     with pytest.raises(SessionError, match="lose 1 object"):
         wb.init(session="other")
     assert wb.get(kept) == [1]
-    wb.shutdown()
 
 
 def test_of_a_shared_session_only_ours_would_be_lost(runtime: str, script: Scripts) -> None:
@@ -141,7 +140,6 @@ def test_a_block_leaves_its_session(runtime: str, monkeypatch: pytest.MonkeyPatc
         wb.shutdown()
         assert wb.get(wb.remote(lambda: 2).remote()) == 2
     assert wb.is_initialized()
-    wb.shutdown()
 
 
 def test_a_server_that_is_told_to_end(runtime: str, processes: Processes) -> None:
@@ -192,7 +190,6 @@ def test_joining_a_session_that_is_just_ending(runtime: str) -> None:
     joins.join(TIMEOUT)
     assert [engine.session.partition("~")[0] for engine in joined] == ["name"]
     assert wb.get(wb.remote(lambda: "works").remote()) == "works"
-    wb.shutdown()
 
 
 def test_a_fork_that_ends_as_scripts_do_leaves_the_session_alone(script: Scripts) -> None:
@@ -250,7 +247,6 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     assert not second.facts.joined
     assert second.session != first.session
     assert second.ask(Names()) == []
-    wb.shutdown()
 
 
 MANY = 3_000
@@ -279,4 +275,3 @@ def test_all_answers_come_in_small_frames(runtime: str, monkeypatch: pytest.Monk
     with admin.AdminConnection(engine.session.rpartition("~")[0]) as connection:
         assert connection.summary().count == count
         assert sum(1 for _ in connection.objects()) == count
-    wb.shutdown()

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +38,9 @@ def disk(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def session(disk: Path) -> Iterator[Engine]:
+def session(disk: Path) -> Engine:
     """Two workers, 64 MB of memory, and a disk."""
-    yield wb.init(workers=2, memory="64MB", spill_dir=disk)
-    wb.shutdown()
+    return wb.init(workers=2, memory="64MB", spill_dir=disk)
 
 
 def array(megabytes: float, seed: int) -> Bytes:
@@ -84,7 +82,6 @@ def test_three_times_what_memory_holds(disk: Path) -> None:
     assert os.listdir(disk) == [], "files without a name"
     shutil.rmtree(disk)
     assert [digest(wb.get(ref)) for ref in sums] == list(sums.values()), "they survive it"
-    wb.shutdown()
 
 
 def test_what_finds_no_room_goes_to_disk_at_once(disk: Path) -> None:
@@ -104,7 +101,6 @@ def test_what_finds_no_room_goes_to_disk_at_once(disk: Path) -> None:
     del ref, twice, in_band, shown
     assert eventually(lambda: session.snapshot().spilled == 0)
     assert not spill_files(psutil.Process(), disk)
-    wb.shutdown()
 
 
 def test_reading_from_disk_makes_no_copy_and_brings_it_back(session: Engine, disk: Path) -> None:

@@ -2,7 +2,7 @@
 
 Each puzzle hides a ref, or an array that shows the object, in a person's own namespace. The answer
 must name the keeper, and each line of code that it gives is run, in its order; then the store must
-be empty.
+be empty, and all else still work.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _puzzles() -> Iterator[Puzzle]:
         yield Puzzle(name, kinds, "\n".join(hide), told, "\n".join(then))
 
 
-LIBRARIES = ("ipywidgets", "matplotlib.pyplot", "pandas")
+LIBRARIES = ("ipywidgets", "matplotlib.pyplot", "pandas", "pyarrow")
 
 
 def _libraries(puzzle: Puzzle) -> list[str]:
@@ -125,11 +125,8 @@ def test_the_keeper_is_named_and_lets_go(
         exec(code, namespace)
     exec(puzzle.then, namespace)
     if not codes and kind == REF:
-        assert all("free(" in reason.action for reason in why.reasons) or "runs" in str(why)
+        ends = ("free(", "runs", "timer", "context", "one thread")
+        assert any(word in str(why) for word in ends)
     if kind == VIEW:
         assert "free(" not in str(why)
     assert eventually(lambda: is_gone(session, id)), f"{why}\n\n{session.ask(Reasons(id))}"
-
-
-def test_there_are_as_many_puzzles_as_there_were() -> None:
-    assert len({puzzle.name for puzzle in PUZZLES}) == len(PUZZLES) >= 57

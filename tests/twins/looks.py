@@ -28,6 +28,8 @@ ATOMS = (
     decimal.Decimal, range, np.generic, np.dtype,
 )  # fmt: skip
 
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+
 OF_IPYTHON = re.compile(r"_|__|___|_\d+|_i\d*|_ii|_iii|_oh|_dh|_ih|_exit_code|__builtins__")
 
 RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -106,7 +108,7 @@ class Look:
             return f"{kind.__name__} {value.args!r}"
         if isinstance(value, np.random.Generator):
             return f"generator {value.bit_generator.state}"
-        if kind.__module__ not in ("__main__", "types") and not _is_container(kind):
+        if kind.__module__ not in ("__main__", "types") and not issubclass(kind, CONTAINERS):
             return re.sub(r" at 0x\w+", "", f"{kind.__name__} {value!r}")
         named = self._text(kind) if kind.__module__ == "__main__" else kind.__qualname__
         return f"{named}({self._items(value)}; {self._state(value)})"
@@ -164,12 +166,9 @@ class Look:
         if plain.size and not plain.dtype.hasobject:
             self._arrays.append(("", plain))
         inside = self._all(plain.ravel()) if plain.dtype.hasobject else plain.tolist()
-        more = f" {self._text(type(array))} {self._pairs(vars(array))}" if vars_of(array) else ""
+        is_own = type(array) is not np.ndarray and hasattr(array, "__dict__")
+        more = f" {self._text(type(array))} {self._pairs(vars(array))}" if is_own else ""
         return f"array {array.dtype} {array.shape} {inside}{more}"
-
-
-def vars_of(value: Any) -> bool:
-    return type(value) is not np.ndarray and hasattr(value, "__dict__")
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
@@ -181,10 +180,6 @@ def _contents(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return ...
-
-
-def _is_container(kind: type) -> bool:
-    return issubclass(kind, list | tuple | dict | set | frozenset | deque)
 
 
 def _pandas(value: Any, pairs: Any) -> str:

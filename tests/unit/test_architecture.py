@@ -1,8 +1,6 @@
 """What ARCHITECTURE.md, docs/development, comments and docstrings name is there.
 
-Rooms, components, files, classes.
-
-Only names are looked up here; whether a sentence about them is true, a reader must see.
+Rooms, components, files, classes. Whether a sentence about them is true, a reader must see.
 """
 
 from __future__ import annotations

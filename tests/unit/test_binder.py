@@ -41,6 +41,11 @@ def test_every_line_is_an_exact_pin_of_what_the_project_asks_for() -> None:
         assert requirement.specifier.contains(exactly.version), requirement
 
 
+def test_a_container_starts_what_it_is_told_with_its_settings() -> None:
+    told = subprocess.run([BINDER / "start", "printenv", "WORKBENCH_IDLE"], capture_output=True)
+    assert told.stdout == b"30s\n"
+
+
 @pytest.mark.extended
 @pytest.mark.timeout(5 * TEST_TIMEOUT)
 def test_the_last_step_makes_every_server_open_a_notebook_that_is_there(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -10,6 +12,7 @@ from typing import cast
 
 import pytest
 
+import workbench
 from tests.unit.kernels import kernel_files
 from workbench import config
 from workbench.errors import ConfigError
@@ -119,6 +122,13 @@ def test_a_notebook_keeps_its_session_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert one != config.notebook_session({"JPY_SESSION_NAME": "play/My analysis (2).ipynb"})
     assert config.load(environ=environ, file=NOWHERE).linger == 120.0
     assert config.notebook_session({}) == ""
+
+
+def test_the_page_says_where_each_is_set() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
+    said = dict(re.findall(r"(?m)^\| `(\w+)` \| (?:`(\w+)=` )?\|", page.read_text()))
+    taken = inspect.signature(workbench.init).parameters
+    assert said == {name: name if name in taken else "" for name in said}
 
 
 def test_threads_are_shared_out_among_the_workers() -> None:

@@ -1,4 +1,4 @@
-"""Errors travel: all can be pickled, and a task's is an instance of what the task raised."""
+"""Errors travel: a task's is an instance of what it raised. Notes that Python's own errors get."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ import pickle
 import re
 import subprocess
 import tarfile
+import textwrap
 import threading
 import traceback
 import urllib.error
 import warnings
 import weakref
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 import pytest
 
 from workbench import errors
+from workbench.error_notes.readonly import _written_at, arrays_in, named_at
 from workbench.errors import TaskError, WorkbenchError, exception_state, task_error
 from workbench.host.tracebacks import MOST_FRAMES, describe_error
+from workbench.ref import ObjectRef
 
 OURS = [
     kind
@@ -71,8 +74,9 @@ def shown(error: WorkbenchError | TaskError) -> str:
 
 
 def travelled(error: BaseException) -> TaskError:
-    """As whoever gets it sees it."""
-    found = pickle.loads(cloudpickle.dumps(describe_error(error, "the task")))
+    """As whoever gets it sees it, and passes it on."""
+    sent = pickle.loads(cloudpickle.dumps(describe_error(error, "the task")))
+    found = pickle.loads(cloudpickle.dumps(sent))
     assert isinstance(found, TaskError)
     return found
 
@@ -278,15 +282,6 @@ def test_what_ends_a_process_or_a_loop_is_a_plain_error(kind: type[BaseException
     assert isinstance(error.cause, kind)
 
 
-def test_it_is_pickled_again_as_it_is() -> None:
-    error = travelled(raised(lambda: subprocess.CalledProcessError(3, "ls")))
-    error.add_note("seen here")
-    again: Any = pickle.loads(pickle.dumps(error))
-    assert again.returncode == 3
-    assert again.__notes__ == ["seen here"]
-    assert again.as_instanceof_cause() is again
-
-
 def test_where_it_was_raised_and_why_is_shown() -> None:
     def fails() -> None:
         try:
@@ -367,3 +362,47 @@ def test_a_type_that_refuses_is_still_a_task_error() -> None:
     error = task_error(errors.TaskFailure("task", "FinalError: x", cause=FinalError("x")))
     assert type(error) is TaskError
     assert type(error.cause) is FinalError
+
+
+def test_a_ref_holds_no_array() -> None:
+    """Its session may: whoever has any ref would have all of that session's arrays."""
+    np = pytest.importorskip("numpy")
+    array = np.zeros(3)
+    engine = cast("Any", {"of another object": array})
+    assert list(arrays_in([ObjectRef(1, engine)])) == []
+    found = list(arrays_in([ObjectRef(1, engine), array]))
+    assert len(found) == 1
+    assert found[0] is array
+
+
+@pytest.mark.parametrize(
+    ("code", "written"),
+    [
+        ("x[0] = y", ["x"]),
+        ("x[0] = y[0]", ["x"]),
+        ("z = y; x[0] = z", ["x"]),
+        ("for z in [y]:\n    x[0] = z", ["x"]),
+        ("z = x\nz[0] = y", ["z"]),
+        ("x += y", ["x", "y"]),
+        ("print(y, z, x.sort())", ["x"]),
+        ("np.add(y, z, out=x)", ["x", "np", "y", "z", "x"]),
+        ("np.add(y, z, x)", ["np", "y", "z", "x"]),
+        ("with np.errstate() as z:\n    x[0] = y", ["x"]),
+        ("y[0], x[0] = 1, 2", ["x"]),
+    ],
+)
+def test_what_was_written_to(code: str, written: list[str]) -> None:
+    """Also where one bytecode stands for two, as from Python 3.13 on."""
+    np = pytest.importorskip("numpy")
+    x, y, z = np.arange(3.0), np.arange(3), np.arange(3)
+    x.flags.writeable = False
+    variables: dict[str, Any] = {"np": np}
+    exec(f"def run(x, y, z):\n{textwrap.indent(code, '    ')}", variables)
+    with pytest.raises(ValueError, match="read-only") as error:
+        variables["run"](x, y, z)
+    assert error.tb is not None
+    tb = error.tb.tb_next
+    assert tb is not None
+    found = [name for name, _ in _written_at(tb.tb_frame, tb.tb_lasti)]
+    assert found == written
+    assert {*written} <= {name for name, _ in named_at(tb.tb_frame, tb.tb_lineno)}

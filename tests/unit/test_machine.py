@@ -1,16 +1,23 @@
-"""What the kernel's files say of processors and memory, on machines made of files."""
+"""What the kernel's files say of processors and memory, on machines made of files; why the system
+refuses something; sizes as people type them."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import resource
 import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.kernels import kernel_files
-from workbench.system import machine
+from workbench.format import human_bytes
+from workbench.system import limits, machine
+from workbench.system.sizes import parse_bytes
 
 GIB = 1 << 30
 
@@ -58,6 +65,31 @@ QUOTAS = [
 def test_quota_and_affinity_count(tmp_path: Path, files: dict[str, str], count: int | None) -> None:
     allowed = len(os.sched_getaffinity(0))
     assert machine.cpu_count(kernel_files(tmp_path, files)) == (count or allowed)
+
+
+PIDS = {**V2, f"{POD}/pids.max": "7000\n", "sys/fs/cgroup/user/pids.max": "max\n"}
+
+REFUSED = [
+    (OSError(errno.EMFILE, ""), "NOFILE", 3000, "`ulimit -n` allows it 3000; close some"),
+    (OSError(errno.ENOMEM, ""), "AS", 1 << 46, "`ulimit -v` allows a process 70.4 TB of address"),
+    (OSError(errno.EFBIG, ""), "FSIZE", 1 << 40, "`ulimit -f` allows files of 1.1 TB"),
+    (OSError(errno.EAGAIN, ""), "NPROC", 5000, "`ulimit -u` allows you 5000 processes and threads"),
+    (RuntimeError("can't start new thread"), "NPROC", 9000, "container allows 7000 processes"),
+    (OSError(errno.ENOSPC, ""), "FSIZE", 1 << 40, "the disk is full"),
+]
+
+
+@pytest.mark.parametrize(("error", "limit", "most", "said"), REFUSED)
+def test_what_the_system_refuses_is_traced_to_a_limit(
+    tmp_path: Path, error: Exception, limit: str, most: int, said: str
+) -> None:
+    number = getattr(resource, f"RLIMIT_{limit}")
+    before = resource.getrlimit(number)
+    resource.setrlimit(number, (most, before[1]))
+    try:
+        assert said in limits.reason(error, kernel_files(tmp_path, PIDS))
+    finally:
+        resource.setrlimit(number, before)
 
 
 def meminfo(total: int, available: int) -> dict[str, str]:
@@ -234,3 +266,20 @@ def test_when_shared_memory_gets_huge_pages(tmp_path: Path) -> None:
     assert machine.huge_pages(kernel_files(tmp_path, {})) == ""
     for text, mode in (("always [advise] never\n", "advise"), ("nonsense\n", "")):
         assert machine.huge_pages(kernel_files(tmp_path, {path: text})) == mode
+
+
+@given(st.integers(1, 10**15))
+def test_what_is_shown_can_be_typed(n: int) -> None:
+    assert parse_bytes(human_bytes(n)) == pytest.approx(n, rel=0.006)
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [("8GB", 8 * 10**9), ("512MiB", 512 << 20), ("1.5 g", 15 * 10**8), ("1000", 1000),
+     ("1e9", 10**9)],
+)  # fmt: skip
+def test_sizes_people_type(text: str, n: int) -> None:
+    assert parse_bytes(text) == n
+    for wrong in ("", "GB", "1.2.3GB", "0", "five", "1XB", "-1MB", "."):
+        with pytest.raises(ValueError, match="MB"):
+            parse_bytes(wrong)

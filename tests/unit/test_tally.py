@@ -46,7 +46,7 @@ def test_it_is_told_until_all_are_done_and_of_how_many_only_if_that_is_known() -
     tally.expect(4)
     tally.count(1)
     assert told.last_is(1, 4)
-    tally.expect(1)  # as joblib: one is over, another comes
+    tally.expect(1)  # as of `submit` in a loop: one is over, another comes
     tally.count(1)
     assert told.last_is(2, 0)
     tally.count(3)
@@ -56,6 +56,10 @@ def test_it_is_told_until_all_are_done_and_of_how_many_only_if_that_is_known() -
     tally.count(1)
     assert told.last_is(6, 7)
     tally.count(1)
+    assert eventually(lambda: not watchers())
+    tally.expect(2, more=True)  # as of joblib, which submits the next ones when some are over
+    assert told.last_is(7, 0)
+    tally.count(2)
     tally.close()
     assert eventually(lambda: not watchers())
 

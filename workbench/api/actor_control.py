@@ -16,7 +16,9 @@ from workbench.options import SEPARATOR, ActorOptions, changed, full_name
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """Return the handle of the actor of that name, made by any process of this session.
+    """Return a handle of the actor of that name, made by any process of this session.
+
+    It keeps the actor alive, as each handle does.
 
     Parameters
     ----------

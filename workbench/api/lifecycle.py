@@ -120,6 +120,8 @@ def init(
         what.
     """
     if where is None and engine in (None, "local") and isinstance(address, str):
+        if address == "auto" and (here := context.get()) is not None and here.end_reason is None:
+            address = here.session
         if INCARNATION in address and session in (None, address):
             session, address = address, None
         elif engine_at(address) is None and engine is None:

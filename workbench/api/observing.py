@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
 from workbench.engine.base import Engine, Observed, acting_on
-from workbench.engine.queries import Held, Matching, Reasons
+from workbench.engine.queries import Held, Matching, Reasons, Summary
 from workbench.engines.choice import system_of
 from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
@@ -66,16 +66,18 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
         If there is no such order, or ``limit`` isn't a number of objects.
     """
     from workbench.report import text
+    from workbench.report.processes import Processes
 
     if limit is not None and (type(limit) is not int or not 0 <= limit < 1 << 63):
         raise ValueError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
     target = engine()
     held = target.ask(Held())
     if limit is None or sort not in text.ORDERS:
-        return text.objects(target.snapshot().objects, pattern, sort, held)
-    found = target.ask(Matching(pattern, sort, limit))
-    more = found.others, found.others_size
-    return text.objects(found.objects, pattern, sort, held, limit, *more, searched=True)
+        seen = target.snapshot()
+        return text.objects(seen.objects, pattern, sort, held, processes=Processes(seen))
+    found, processes = target.ask(Matching(pattern, sort, limit)), Processes(target.ask(Summary()))
+    more = found.others, found.others_size, True, processes
+    return text.objects(found.objects, pattern, sort, held, limit, *more)
 
 
 def why(what: ObjectRef | str, *, deep: bool = False) -> Why:

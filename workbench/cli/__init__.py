@@ -75,8 +75,8 @@ def command_parser() -> ArgumentParser:
 
     parser = Parser(
         prog="workbench",
-        description="Sessions of Workbench on this machine, those of this user. Sessions on Ray or "
-        "Dask are told of in their notebooks: `%%workbench`, `%%objects`, `%%why`.",
+        description="Your sessions of Workbench on this machine. Notebooks show those on Ray or "
+        "Dask: `%workbench`, `%objects`, `%why`.",
     )
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

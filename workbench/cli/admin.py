@@ -278,19 +278,13 @@ def _dial(address: Path) -> socket.socket | None:
     return sock
 
 
-ELSEWHERE = (
-    "Sessions on Ray or Dask aren't seen from here: join one in a notebook with "
-    "`%workbench start --engine ... --address ...`; there `%workbench` and `%objects` tell of it."
-)
-"""Hint for a person who may look for a session that isn't on this machine."""
-
-
 def _missing(name: str) -> str:
     others = [other for other in sessions() if other != name]
     return (
         f"No session {name!r} is running on this machine.{did_you_mean(name, others)} There are: "
         f"{', '.join(others) or 'none'} (in {runtime_directory()}; another XDG_RUNTIME_DIR or "
-        f"WORKBENCH_RUNTIME_DIR has others). {ELSEWHERE}"
+        "WORKBENCH_RUNTIME_DIR has others). Sessions on Ray or Dask aren't seen from here: join "
+        "one in a notebook with `%workbench start --engine ... --address ...`."
     )
 
 

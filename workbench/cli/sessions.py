@@ -87,7 +87,7 @@ def ps(as_json: bool, patience: admin.Patience) -> int:
 
 
 def _none() -> str:
-    return f"No session is running on this machine (in {runtime_directory()}). {admin.ELSEWHERE}"
+    return f"No session is running on this machine (in {runtime_directory()})."
 
 
 def _look(patience: admin.Patience, name: str) -> Seen | None:

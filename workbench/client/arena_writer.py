@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workbench.client.shared_segments import out_of_descriptors
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import StoreFullError
+from workbench.errors import LimitError, StoreFullError
 from workbench.format import human_bytes
 from workbench.memory import segment as seg
 from workbench.memory import spill
@@ -25,7 +24,7 @@ from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill, write_cold
 from workbench.memory.views import Views
 from workbench.serialization import codec
-from workbench.system import machine
+from workbench.system import limits, machine
 from workbench.system.fallocate import punch
 from workbench.system.ki_protection import ki_protection
 from workbench.system.sizes import inline_allowance, round_up
@@ -152,7 +151,9 @@ class ArenaWriter:
         Returns the value, the seconds of copying (without waiting for room), and whether the
         memory was cold. Raises StoreFullError if there is no room on disk either.
         """
-        memory = self._memory or self._started(capacity)
+        if (memory := self._memory) is None:
+            with limits.explained(LimitError, "This process can't have memory of the store"):
+                memory = self._started(capacity)
         try:
             extent = self._allocate(memory, serialized.size, claims)
         except StoreFullError as full:
@@ -198,8 +199,11 @@ class ArenaWriter:
         return value, time.perf_counter() - began, False
 
     def _no_file(self, full: StoreFullError, error: OSError) -> StoreFullError:
-        why = error.strerror or error
-        return StoreFullError(f"{full}\nIt can't be written to {self._spill_dir} either: {why}.")
+        why = limits.reason(error) or error.strerror or error
+        return StoreFullError(
+            f"{full}\nIt can't be written to {self._spill_dir} either: {why}. "
+            "`init(spill_dir=...)` names another disk."
+        )
 
     def most_pickled_beyond(self) -> int:
         """Return how many bytes of pickle beyond the store's capacity an object may have: none
@@ -217,11 +221,8 @@ class ArenaWriter:
         except OSError as error:
             if error.errno not in NONE_LEFT:
                 raise
-        try:
-            with self._spares.lent():
-                return self._start(capacity)
-        except OSError as error:
-            raise out_of_descriptors() if error.errno in NONE_LEFT else error from None
+        with self._spares.lent():
+            return self._start(capacity)
 
     def _start(self, capacity: int) -> _Memory:
         """Make one sparse segment with room for all the store may hold."""

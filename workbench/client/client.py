@@ -85,13 +85,14 @@ class Client(Answering):
             queries.Held: here,
             queries.ShownBy: self._shown,
             queries.StoredAs: store.stored_as,
+            queries.WhenFull: store.when_full.add,
             queries.Compare: store.compare,
             queries.Pack: base.marshal.pack,
             queries.OwnReducers: lambda: base.marshal.reducers([]),
             queries.PutProgress: base.arena.copying,
             queries.CopySpeed: base.arena.copy_speed,
         }
-        base.arena.held = here
+        base.arena.held = base.objects.held = here
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,

@@ -4,6 +4,7 @@ that modules written in C keep."""
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, count, cycle, repeat, starmap
@@ -50,9 +51,34 @@ def referents_of(things: Iterable[Any]) -> list[Any]:
 
 
 class Kinds(dict[type, int]):
-    """Cache by type of what the collector may not look into: 1 array, 2 dict or tuple, 0 others."""
+    """Cache by type of what the collector may not look into: 1 array, 2 dict or tuple, 0 others.
+
+    ``gc.get_referrers`` misses what an asyncio task returned. So a task is looked into like 3, an
+    Arrow array or table, whose memory is in C++.
+    """
 
     def __missing__(self, kind: type) -> int:
         is_array = issubclass(kind, np.ndarray | np.flatiter)
-        self[kind] = 1 if is_array else 2 * issubclass(kind, dict | tuple)
+        is_unseen = is_arrow(kind) or issubclass(kind, getattr(_asyncio(), "Task", ()))
+        self[kind] = 1 if is_array else 3 if is_unseen else 2 * issubclass(kind, dict | tuple)
         return self[kind]
+
+
+def _asyncio() -> ModuleType | None:
+    return sys.modules.get("asyncio")
+
+
+def is_arrow(kind: type) -> bool:
+    """True of pyarrow's arrays and tables."""
+    parts = ("buffers", "chunks", "columns")
+    return kind.__module__ == "pyarrow.lib" and any(hasattr(kind, part) for part in parts)
+
+
+def shows(thing: Any, array: np.ndarray[Any, Any]) -> bool:
+    """True if pyarrow's ``thing`` has a buffer in the memory of ``array``."""
+    if hasattr(thing, "buffers"):
+        begin = array.__array_interface__["data"][0]
+        end = begin + array.nbytes
+        return any(begin <= each.address < end for each in thing.buffers() if each is not None)
+    parts = thing.chunks if hasattr(thing, "chunks") else thing.columns
+    return any(shows(part, array) for part in parts)

@@ -308,7 +308,8 @@ class Connection:
         except BlockingIOError:
             return
         except (ConnectionResetError, ProtocolError) as error:
-            self._end(f"The connection to the session broke: {error}")
+            why = getattr(error, "strerror", None) or str(error)
+            self._end(f"The connection to the session broke: {why.rstrip('.')}.")
             return
         finally:
             self._notify()

@@ -20,7 +20,7 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.engine.base import Copying, Waitable, check_storable, first_ready, late
 from workbench.engine.lending_future import Missing, new_future, waiting
-from workbench.errors import SessionError
+from workbench.errors import SessionError, StoreFullError
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -57,6 +57,8 @@ class ObjectStore:
         self._check_refs = base.check_refs
         # Large ones, by their address. A dead one stays until another value has its address.
         self._put: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
+        self.when_full: set[Callable[[], bool]] = set()
+        """See `queries.WhenFull`."""
 
     # -- putting ------------------------------------------------------------------------------
 
@@ -101,9 +103,18 @@ class ObjectStore:
             if name:
                 self._confirm()
             return ref, encoded, about
-        except BaseException:
+        except BaseException as error:
             self._base.arena.withdraw(claims)
-            raise
+            if not isinstance(error, StoreFullError) or not self._makes_room():
+                raise
+        return self.store(value, name, parts, what, by_ref)
+
+    def _makes_room(self) -> bool:
+        """Let go of what others can do without; True if there was any."""
+        if True not in {let_go() for let_go in tuple(self.when_full)}:
+            return False
+        self._base.requests.catch_up()  # what that frees is there then
+        return True
 
     def _confirm(self) -> None:
         """Wait until the server has handled all that was sent: then others find the name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,7 +22,8 @@ from workbench.client.refusals import failure_of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engine.base import Copying
-from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError, for_future
+from workbench.engine.queries import Places
+from workbench.errors import LimitError, ObjectLostError, SessionError, for_future
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
@@ -59,6 +60,7 @@ class KnownObjects:
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
         self._failures = 0  # number of failures so far
+        self.held: Callable[[], Mapping[int, Places]] = dict
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._listeners: dict[int, list[Listener]] = {}  # by object
 
@@ -150,7 +152,7 @@ class KnownObjects:
         while value.segment and extent is None:
             try:
                 self._prepare(id, value)
-            except (ObjectLostError, OutOfDescriptorsError):
+            except (ObjectLostError, LimitError):
                 if self.values[id] is value:  # else it has moved, and another object may lie there
                     raise
             with self.lock, ki_protection():
@@ -158,7 +160,7 @@ class KnownObjects:
                 extent = self._open(id, value) if known is value else None
             value = known
         if value.failed:
-            raise failure_of(value.header)
+            raise failure_of(value.header, self.held)
         return self._marshal.decode(id, value, extent, copy)
 
     def read(
@@ -289,12 +291,10 @@ class KnownObjects:
 
     def forget(self, ids: Iterable[int]) -> None:
         """Mark objects that another process freed: using their refs raises an error."""
-        text = "It was freed while this ref was still held. Put it again if need be."
-        freed = ev.error_value("freed", text)
         with self.lock:
             for id in ids:
                 if self._references.alive(id):
-                    self.values[id] = freed
+                    self.values[id] = ev.freed_value(id)
                     self._failures += 1
             self._connection.post(ev.Unview(tuple([(id, 0) for id in ids])))
 
@@ -308,9 +308,8 @@ class KnownObjects:
 
     def freed(self, ids: Iterable[int]) -> None:
         """Mark objects that a person freed in this process."""
-        freed = ev.error_value("freed", "You freed it. Put it again if you need it.")
         for id in ids:
-            self.values[id] = freed
+            self.values[id] = ev.freed_value(id)
             self._failures += 1
 
     def finalized(self, watch: Watch) -> None:

@@ -56,8 +56,6 @@ def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> st
         case "array" | "array.flat":
             flat = cut.removeprefix("array")
             return f"{path}{flat}[{keys[0] if len(keys) == 1 else sorted(keys)}] = None"
-        case "none":
-            return "; ".join(f"{path}.{name} = None" for name in keys)
         case "attribute":
             return "del " + ", ".join(f"{path}.{name}" for name in keys)
         case "forced attribute":

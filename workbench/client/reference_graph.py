@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import types
 from collections import defaultdict, deque
@@ -16,16 +17,16 @@ import numpy as np
 
 from workbench.client.collector import referents_of
 from workbench.client.reference_code import runs, span, statement, typed
-from workbench.client.references import Reference, attributes_of, is_output
+from workbench.client.references import Reference, attributes_of, is_output, is_persons
 from workbench.core.events import Place
 
 MOST_PLACES = 20
 """Most places reported of one object."""
 
-_MODES = ("attributes", "forced attributes", "threads", "f_locals")
+_MODES = ("attributes", "forced attributes", "threads", "f_locals", "fixed")
 _RANK = {"variable": 0, "output": 1, "stored": 1, "cell": 1, "module": 2, "runs": 3}
 _NOT_HERE = ("runs", "cell")
-_ALONE = ("task", "thread", "figure")
+_ALONE = ("task", "thread", "call", "figure")
 _ENDS = (*_ALONE, "widget", "context")
 _HOW = {"frame": "error", "close": "suspended"}
 
@@ -65,6 +66,7 @@ class ReferenceGraph:
         self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
         self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
         self.ours: set[int] = set()  # objects that the session itself refers to
+        self.copies: set[int] = set()  # each has one holder: it is kept as long as that lives
 
     def add(self, holder: Any, reference: Reference) -> None:
         """Add ``holder``'s reference to a target or to a known holder."""
@@ -109,9 +111,9 @@ class ReferenceGraph:
         names: dict[int, Name] = {}
         roots = [
             (_RANK.get(root.name.keeper, 9), number, root.name)
-            for number, found in self.roots.items()
+            for number in self.roots
             if number not in need
-            for root in found
+            for root in self._roots(number)
         ]
         queue = deque((number, name) for _, number, name in sorted(roots, key=lambda each: each[0]))
         while queue:
@@ -134,11 +136,15 @@ class ReferenceGraph:
         path, cut, key = typed(reference.step, name.path), reference.cut, reference.key
         private, of = reference.private, name.path
         if cut in _MODES:
-            return name._replace(mode=cut, private=private and not lenient), "", None, ""
+            keeper = "local" if cut == "threads" else name.keeper
+            private = private and not lenient
+            return name._replace(path=path, mode=cut, private=private, keeper=keeper), "", None, ""
         if not reference.step:
             return None, cut, key, of
         if name.mode == "threads":  # dicts by thread
             return name._replace(mode="attributes", private=False), "", None, ""
+        if name.mode == "fixed":  # the arguments of a function, which needs them
+            cut = ""
         if name.mode == "f_locals":
             return name._replace(path=f"{of}.f_locals[{key!r}]", mode=""), "frame", key, of
         if name.mode in ("attributes", "forced attributes"):
@@ -170,12 +176,17 @@ class ReferenceGraph:
         """Return named places; unless ``lenient``, none if one is deep in a library's variable."""
         names, need = self.resolve(target, lenient)
         groups: dict[tuple[int, str, str], list[Any]] = {}
+        owners = self._owners(need)
+        in_use = any(map(_is_a_librarys, map(self.nodes.__getitem__, need - {target})))
         found: list[tuple[tuple[Any, ...], Place]] = []
         for number in need:
             for root in self._roots(number):
                 if root.coarse and number != target and not lenient:
                     return []
-                place = Place(kind, root.name.path, root.name.keeper, root.name.where, root.cut)
+                needed = root.coarse and (in_use or callable(self.nodes[number]))
+                cut = "" if needed else root.cut
+                by = "copy" if number in owners else ""
+                place = Place(kind, *root.name[:3], cut, by=by)
                 found.append((_order(root.name, 0, ""), place))
             for holder, reference in self._holders(number):
                 if holder not in need and holder in names:
@@ -184,12 +195,22 @@ class ReferenceGraph:
         for (holder, cut, of), members in groups.items():
             name = names[holder]
             place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
+            is_needed = in_use and name.keeper == "module" and name.private
+            is_copys = bool(owners & {reference.child for reference in self.children[holder]})
+            place = _with(place, "" if is_needed else place.cut, "copy" if is_copys else "")
             found.append((_order(name, of.count("[") + of.count(".") + 1, cut), place))
         found.sort(key=lambda each: each[0])
-        places = list(dict.fromkeys(place for _, place in found))
+        places = _usable_in_order(list(dict.fromkeys(place for _, place in found)))
         if self._has_ring(need):
-            places = [_collected(each) if each.cut else each for each in places]
+            places = list(map(_collected, places))
         return _outputs_together(places)
+
+    def _owners(self, need: set[int]) -> set[int]:
+        """Return which of these have to go because a copy is kept as long as they live."""
+        found, new = set[int](), self.copies & need
+        while new := {h for n in new for h, _ in self._holders(n) if h in need} - found:
+            found |= new
+        return found
 
     def _grouped(
         self, kind: str, name: Name, holder: Any, cut: str, of: str, members: list[Any]
@@ -265,10 +286,37 @@ def referents(thing: Any) -> list[Any]:
 
 
 def _collected(place: Place) -> Place:
-    if "gc.collect()" in place.cut:
+    if not place.cut or "gc.collect()" in place.cut:
         return place
-    cut = f"{place.cut.rstrip(';')}; import gc; gc.collect();"
-    return Place(place.kind, place.path, place.keeper, place.where, cut, place.count, place.by)
+    return _with(place, f"{place.cut.rstrip(';')}; import gc; gc.collect();")
+
+
+def _with(place: Place, cut: str, by: str = "") -> Place:
+    kind, path, keeper, where = place.kind, place.path, place.keeper, place.where
+    return Place(kind, path, keeper, where, cut, place.count, place.by or by)
+
+
+def _is_a_librarys(thing: Any) -> bool:
+    """True of a library's own object, which others may use too."""
+    kind = type(thing)
+    return attributes_of(thing) is not None and not (
+        issubclass(kind, types.FunctionType | type | BaseException) or is_persons(kind)
+    )
+
+
+def _usable_in_order(places: list[Place]) -> list[Place]:
+    """Put code that deletes a variable behind the code that uses it."""
+
+    def is_used(place: Place) -> bool:
+        if place.cut != f"del {place.path}" or not place.path.isidentifier():
+            return False
+        word = re.compile(rf"\b{place.path}\b")
+        return any(word.search(each.cut) for each in places if each is not place)
+
+    places = sorted(places, key=is_used)
+    if any("gc.collect()" in place.cut for place in places):
+        places[-1] = _collected(places[-1])
+    return places
 
 
 def _function_of(holder: Any) -> str:

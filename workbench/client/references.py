@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.call_site import is_own
-from workbench.client.collector import referents_of
+from workbench.client.collector import is_arrow, referents_of, shows
 
 LONGEST_KEY = 200
 """Most characters of a dict key that is written out; longer keys are given by their place."""
@@ -54,7 +54,7 @@ def references_of(holder: Any, wanted: Wanted) -> list[Reference]:
         for reference in _slots(holder, wanted):
             found.append(reference)
     told = {reference.child for reference in found}
-    return found + [Reference(each) for each in _referred(holder, wanted) if each not in told]
+    return found + [Reference(each) for each in referred(holder, wanted) if each not in told]
 
 
 def _slots(holder: Any, wanted: Wanted) -> Iterator[Reference]:
@@ -112,19 +112,18 @@ def _array(holder: Any, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _function(holder: types.FunctionType, wanted: Wanted) -> Iterator[Reference]:
-    for name in ("__defaults__", "__kwdefaults__"):
-        if id(getattr(holder, name)) in wanted:
-            yield Reference(id(getattr(holder, name)), f"{{}}.{name}", "none", name)
-    for name in ("__closure__", "__globals__", "__annotations__"):
+    # Without what it was made with, it would fail the next time that it is called.
+    for name in ("__defaults__", "__closure__", "__globals__", "__annotations__"):
         if id(getattr(holder, name)) in wanted:
             yield Reference(id(getattr(holder, name)), f"{{}}.{name}")
+    if id(holder.__kwdefaults__) in wanted:
+        yield Reference(id(holder.__kwdefaults__), "{}.__kwdefaults__", "fixed")
     if id(vars(holder)) in wanted:
         yield Reference(id(vars(holder)), "{}", "attributes")
 
 
 def _cell(holder: types.CellType, wanted: Wanted) -> Iterator[Reference]:
-    content = holder.cell_contents
-    yield Reference(id(content), "{}.cell_contents", "attribute", "cell_contents")
+    yield Reference(id(holder.cell_contents), "{}.cell_contents")
 
 
 def _fields(*names: str) -> Any:
@@ -178,7 +177,7 @@ def _cached(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     """Yield what a `functools.lru_cache` holds: results, arguments, the function."""
     own = {id(vars(holder)), id(holder.__wrapped__)}
     yield from [
-        Reference(each, "", "cache") for each in _referred(holder, wanted) if each not in own
+        Reference(each, "", "cache") for each in referred(holder, wanted) if each not in own
     ]
     if id(holder.__wrapped__) in wanted:
         yield Reference(id(holder.__wrapped__), "{}.__wrapped__")
@@ -191,7 +190,7 @@ def _module(holder: types.ModuleType, wanted: Wanted) -> Iterator[Reference]:
 
 def _thread_local(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     # Not through its attributes: reading them makes a new dict for this thread.
-    yield from [Reference(each, "{}", "threads") for each in _referred(holder, wanted)]
+    yield from [Reference(each, "{}", "threads") for each in referred(holder, wanted)]
 
 
 def _instance(holder: Any, wanted: Wanted, seen: set[int]) -> Iterator[Reference]:
@@ -229,9 +228,13 @@ def _attribute(value: Any, name: str, kind: type, forced: bool) -> Reference:
         return Reference(id(value), f"vars({{}})[{_braced(repr(name))}]")
     own = is_persons(kind)
     private = name.startswith("_") and not (own or is_output(name))
-    if kind.__name__.startswith("_") and not own:
-        cut = ""  # a library's own objects must stay whole
+    if (kind.__name__.startswith("_") and not own) or not kind.__flags__ & _HEAP_TYPE:
+        cut = ""  # a library's own objects must stay whole; those of C can't be changed
     return Reference(id(value), f"{{}}.{name}", cut, name, private)
+
+
+_HEAP_TYPE = 1 << 9
+"""Flag of classes that aren't built into Python (`Py_TPFLAGS_HEAPTYPE`)."""
 
 
 def attributes_of(holder: Any) -> dict[str, Any] | None:
@@ -243,10 +246,17 @@ def attributes_of(holder: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _referred(holder: Any, wanted: Wanted) -> list[int]:
+def referred(holder: Any, wanted: Wanted) -> list[int]:
     own = id(type(holder))
+    if is_arrow(type(holder)):
+        return [number for number, each in wanted.items() if owns(each) and shows(holder, each)]
     found = (id(each) for each in referents_of([holder]))
     return [each for each in dict.fromkeys(found) if each in wanted and each != own]
+
+
+def owns(thing: Any) -> bool:
+    """True of an array that isn't a view of another: the one that all views of an object show."""
+    return isinstance(thing, np.ndarray) and not isinstance(thing.base, np.ndarray)
 
 
 _LOOKS: tuple[tuple[Any, Any], ...] = (

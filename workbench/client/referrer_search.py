@@ -22,7 +22,8 @@ from workbench.call_site import is_own
 from workbench.client import references
 from workbench.client.collector import Kinds, but_tuples, referents_of
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
-from workbench.client.references import MACHINERY, Reference, is_ours, is_output
+from workbench.client.references import MACHINERY, Reference, is_ours, is_output, referred
+from workbench.client.running import ends_itself
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 
@@ -93,6 +94,7 @@ class _Search:
         self._kinds = Kinds()
         # Containers of ours that refer to nodes.
         self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
+        self._own.add(id(threading.current_thread()))
         self._main = vars(sys.modules["__main__"])
         self._namespaces: dict[int, Name] = {}
         self._begin(roots)
@@ -287,6 +289,7 @@ class _Search:
             chunk = todo[at : at + CHUNK]
             arrays = [each for each in chunk if self._kinds[type(each)] == 1]
             found += [array for array in arrays if not ids.isdisjoint(map(id, referents(array)))]
+            found += [e for e in chunk if self._kinds[type(e)] == 3 and referred(e, wanted)]
             if not ids.isdisjoint(map(id, referents_of(chunk))):
                 found += [e for e in chunk if not ids.isdisjoint(map(id, referents_of([e])))]
         return found
@@ -352,7 +355,7 @@ class _Search:
             namespace = self._namespaces.get(id(holder))
             if namespace is not None:
                 self._end_in(namespace, holder, wanted)
-            elif isinstance(holder, Context):
+            elif isinstance(holder, Context) and not self._variable(holder):
                 self._end_in_context(holder, wanted)
             else:
                 self._hold(holder, wanted)
@@ -373,11 +376,20 @@ class _Search:
                     reference = Reference(reference.child)
                 self._graph.add(holder, reference)
                 self._known(number)
-                if kind is getattr(sys.modules.get("asyncio"), "Task", None):
-                    self._end_in_task(holder)
-                elif isinstance(holder, threading.Thread) and holder.is_alive():
+                if (root := ends_itself(holder, self._variable)) is not None:
                     self._closed.add(number)
-                    self._end(number, Name(holder.name, "thread"), "")
+                    self._graph.roots[number][root] = None
+                self._go_on_with_owner(holder)
+
+    def _go_on_with_owner(self, holder: Any) -> None:
+        """Go on with what decides how long this lives: nothing else that refers to it counts."""
+        kept_with = getattr(type(holder), "kept_with", None)
+        owner = kept_with(holder) if kept_with and type(holder).__module__ == _COPIES else None
+        if owner is not None:
+            self._closed.add(id(holder))
+            self._graph.copies.add(id(holder))
+            self._graph.add(owner, Reference(id(holder)))
+            self._known(id(owner))
 
     def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
         for key, value in list(namespace.items()):
@@ -395,15 +407,7 @@ class _Search:
             if id(value) in self._graph.nodes:
                 path = self._variable(variable)
                 name = Name(path or variable.name, "context")
-                self._end(id(value), name, f"{path}.set(None);" if path else "")
-
-    def _end_in_task(self, task: Any) -> None:
-        path, name = self._variable(task), task.get_name()
-        before = "" if path else "import asyncio; "
-        path = path or f"next(t for t in asyncio.all_tasks() if t.get_name() == {name!r})"
-        where = getattr(task.get_coro(), "__qualname__", "")
-        self._closed.add(id(task))
-        self._end(id(task), Name(name, "task", where), f"{before}{path}.cancel()")
+                self._end(id(value), name, f"{path}.set(None)" if path else "")
 
     def _end_widget(self, number: int) -> None:
         widget = self._graph.nodes[number]
@@ -420,10 +424,12 @@ class _Search:
         self._graph.roots[number][Root(name, cut, coarse)] = None
 
     def _variable(self, thing: Any) -> str:
-        """Return the name of a person's variable that is this thing, or ''."""
-        return next((name for name, value in list(self._main.items()) if value is thing), "")
+        """Return a person's variable that is this thing, or ''; not ``_``, soon another."""
+        names = (name for name, value in list(self._main.items()) if value is thing)
+        return next((name for name in names if name.strip("_")), "")
 
 
+_COPIES = "workbench.interop.shared_arguments"
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 """Variables of IPython whose content has plainer names, too."""
@@ -441,4 +447,4 @@ def _hides(thing: Any, kind: int) -> bool:
     """True of an array, tuple or untracked dict that may refer to other things."""
     if kind == 2:
         return type(thing) is tuple or not gc.is_tracked(thing)
-    return kind == 1 and (thing.base is not None or thing.dtype.hasobject)
+    return kind == 3 or (kind == 1 and (thing.base is not None or thing.dtype.hasobject))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
 from workbench import errors
+from workbench.engine.queries import Places
 from workbench.serialization import codec
 
 _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
@@ -20,12 +25,26 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
 """Exception types of the core's error codes. The core supplies the texts."""
 
 
-def failure_of(header: bytes) -> BaseException:
+_REF = re.compile(r"ObjectRef\(([0-9a-f]{16})\)")
+
+
+def failure_of(header: bytes, held: Callable[[], Mapping[int, Places]] = dict) -> BaseException:
+    """Return the error that a failed object with this header stands for.
+
+    ``held`` returns which variables of this process hold objects: a ref in the text is named so.
+    """
     if header[:1] != b"!":
         return errors.task_error(codec.deserialize_inline(header))
     code, _, text = header[1:].decode().partition("\n")
     code, _, actor = code.partition(" ")
+    if code in ("freed", "unknown"):
+        text = _REF.sub(partial(_as_known, held()), text)
     error = _REFUSALS.get(code, errors.WorkbenchError)(text)
     if actor and isinstance(error, errors.ActorDiedError):
         error.actor_id = actor
     return error
+
+
+def _as_known(held: Mapping[int, Places], ref: re.Match[str]) -> str:
+    places = held.get(int(ref[1], 16))
+    return f"`{places[0][0].partition(' in ')[0]}`" if places else ref[0]

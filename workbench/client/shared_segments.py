@@ -7,7 +7,6 @@ session goes on, and reading an object of that segment requests it again.
 from __future__ import annotations
 
 import errno
-import resource
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,9 +14,10 @@ from typing import Any
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ObjectLostError, OutOfDescriptorsError
+from workbench.errors import LimitError, ObjectLostError
 from workbench.memory.views import Views
-from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
+from workbench.system import limits
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 PATIENCE = 5.0
@@ -57,8 +57,8 @@ class SharedSegments:
 
     def need(self, segment: int) -> None:
         """Map the segment, if the server still shares it. Any thread may call. ObjectLostError if
-        the server doesn't: what was there has moved. OutOfDescriptorsError if this process can't
-        have another descriptor, or the server."""
+        the server doesn't: what was there has moved. LimitError if this process or the
+        server may have no other descriptor, or this process no more address space."""
         mapped = partial(self._views.is_mapped, segment)
         deadline = time.monotonic() + PATIENCE
         while not mapped():
@@ -69,23 +69,13 @@ class SharedSegments:
                 return
             if answer.text:
                 raise ObjectLostError(answer.text)
-            if self._why in NONE_LEFT:
-                raise out_of_descriptors()
             if self._why:
-                raise OSError(self._why, "the memory that others share can't be mapped here")
+                with limits.explained(LimitError, "The object's memory can't be mapped here"):
+                    raise OSError(self._why, "the object's memory can't be mapped here")
             if time.monotonic() > deadline:
-                raise OutOfDescriptorsError(
+                raise LimitError(
                     "The session's server has no descriptor of this object's memory: it can open "
                     "no more files (`ulimit -n`), or the process that made it ended before it "
                     "could send one. Try again, or make the object again."
                 )
             self._wait(mapped, RETRY)  # the server waits for its maker
-
-
-def out_of_descriptors() -> OutOfDescriptorsError:
-    """Return the error, with this process's limit."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return OutOfDescriptorsError(
-        f"This process can open no more files: it may have {limit} (`ulimit -n`), and has. Nothing "
-        "is lost. Close some, or raise the limit (`resource.setrlimit`), and try again."
-    )

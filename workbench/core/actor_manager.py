@@ -68,8 +68,8 @@ class ActorManager:
             if actor.state is ActorState.DEAD:
                 continue  # it died meanwhile
             if pool.broken or len(self._scheduler.workers) >= pool.most:
-                why = pool.last_words or f"there are {pool.most} workers already"
-                text = f"No worker could be started for {actor.name}: {why}."
+                why = pool.last_words or f"there are {pool.most} workers already."
+                text = f"No worker could be started for {actor.name}: {why}"
                 self.dies(actor, died_error(actor.id, text))
             else:
                 self._state.out.append(do.Fork(pool.spawn(actor)))

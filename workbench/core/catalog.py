@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from workbench.core.backlog import Backlog
 from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
-from workbench.core.events import About, Value, error_value
+from workbench.core.events import About, Value, freed_value
 from workbench.core.tasks import Task
 from workbench.format import OWN
 
@@ -187,11 +187,12 @@ class Catalog(dict[int, Entry]):
         task.argument_bytes = len(submit.args)
         self.argument_bytes += task.argument_bytes
         failed: Value | None = None
-        lost = ""
+        lost: Value | None = None
         for id in (submit.function, *submit.deps) if submit.function else submit.deps:
             entry = self.get(id)
             if entry is None or entry.state is FREED:
-                lost = lost or ("unknown" if entry is None else "freed")
+                code = "unknown" if entry is None else "freed"
+                lost = lost or freed_value(id, argument=True, code=code)
                 continue
             if entry.state is PENDING:
                 if entry.waiting_tasks is None:
@@ -205,10 +206,7 @@ class Catalog(dict[int, Entry]):
             entry = self.get(id)
             if entry is not None:
                 self.pin_for_task(entry, task)
-        if lost:
-            text = "An argument of the task is not in the store any more. Put it again."
-            return error_value(lost, text)
-        return failed
+        return lost or failed
 
     def pin_for_task(self, entry: Entry, task: Task) -> None:
         entry.tasks += 1

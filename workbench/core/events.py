@@ -22,6 +22,7 @@ from workbench.core.message_types import (
     Value,
 )
 from workbench.core.message_types import error_value as error_value
+from workbench.core.message_types import freed_value as freed_value
 from workbench.core.task_events import *  # noqa: F403
 from workbench.core.task_events import Cancel, Create, Interrupt, KillActor, Refresh, TaskMessage
 

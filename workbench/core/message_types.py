@@ -61,6 +61,15 @@ def error_value(code: str, text: str) -> Value:
     return Value(f"!{code}\n{text}".encode(), failed=True)
 
 
+def freed_value(id: int, argument: bool = False, *, code: str = "freed") -> Value:
+    """Return the value that a ref has, or a task with that ``argument``, once its object was freed;
+    ``code`` "unknown": nothing held the object any more."""
+    what = ", an argument of the task," if argument else ""
+    happened = "was freed" if code == "freed" else "is not in the store any more"
+    text = f"ObjectRef({id:016x}){what} refers to an object that {happened}. Put it again."
+    return error_value(code, text)
+
+
 class Place(Event):
     """One thing in a process that keeps an object, and code that drops it.
 

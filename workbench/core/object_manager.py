@@ -70,8 +70,7 @@ class ObjectManager:
                 self._state.share(number, entry.value)
             self._state.send(number, do.Ready(entry.id, entry.value))
         else:
-            text = "The object was freed while this ref was still held. Put it again, or keep it."
-            self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
+            self._state.send(number, do.Ready(entry.id, ev.freed_value(entry.id)))
 
     def want(self, client: ClientState, event: ev.Want) -> None:
         for id in event.objects:
@@ -118,7 +117,7 @@ class ObjectManager:
                 forget.setdefault(holder, []).append(id)
             for number in clients:
                 self._tell(number, entry)
-            why = ev.error_value("freed", "An argument of the task was freed.")
+            why = ev.freed_value(id, argument=True)
             for task in tasks or ():
                 self._state.fail(task, why)
         for holder, ids in forget.items():

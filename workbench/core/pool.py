@@ -188,24 +188,27 @@ class WorkerPool:
             worker.pid = pid
 
     def exited(
-        self, number: int, status: int, unforked: str, now: float
+        self, number: int, status: int, unforked: str, stderr: str, now: float
     ) -> tuple[Worker | None, str]:
-        """Take in that a process is gone; return its record and a clause on how it ended."""
+        """Take in that a process is gone; return its record and a clause on how it ended.
+
+        ``stderr`` is what it wrote last, as words that follow a sentence.
+        """
         worker = self._scheduler.workers.get(number)
         if worker is None:
             return None, ""
         if unforked:
-            crash = f"worker {number} couldn't be forked ({unforked})"
+            crash = f"worker {number} couldn't be forked: {unforked}"
             if not self.waits(now):  # of several forks at once, one failure counts
                 self._failed(KILLS if status and status not in _FROM_OUTSIDE else 1, now)
                 if not self.broken:
                     self.retry_at = now + RETRY_SECONDS
-            self.last_words = crash
+            self.last_words = f"{crash}."
             return worker, crash
         crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _how_it_ended(status)}"
         if worker.client is None:
             self._failed(1 if status in _FROM_OUTSIDE else KILLS, now)
-            self.last_words = crash
+            self.last_words = f"{crash} before it was ready.{stderr}"
         return worker, crash
 
 

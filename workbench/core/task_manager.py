@@ -258,7 +258,7 @@ class TaskManager:
                     self._catalog.unpin_all(task)
 
     def give_up(self) -> None:
-        text = f"No worker can be started: {self._state.pool.last_words} before it was ready."
+        text = f"No worker can be started: {self._state.pool.last_words}"
         for task in list(self._scheduler.queue):
             self._state.fail(task, ev.error_value("crashed", text))
 
@@ -355,7 +355,7 @@ class TaskManager:
     def worker_exited(self, event: WorkerExited) -> None:
         """Handle a worker's end: retry or fail what it ran, queue the tasks behind that again."""
         worker, crash = self._state.pool.exited(
-            event.worker, event.status, event.unforked, self._state.now
+            event.worker, event.status, event.unforked, last_words(event), self._state.now
         )
         if worker is None:
             return

@@ -45,7 +45,9 @@ def no_file(live: Live) -> Outcome:
         return almost(
             "`highest` is {found}, and the land has {land}.", found=heights, land=expected
         )
-    return right("{found} metres, from the store: no worker needed a file.", found=heights)
+    return right(
+        "{found} metres, found on workers: none of them needed the laptop's file.", found=heights
+    )
 
 
 @exercise(

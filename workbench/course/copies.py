@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
+from workbench.course.location import Location
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 
@@ -42,6 +44,16 @@ def one_copy(live: Live) -> Outcome:
     size = human_bytes(mine.nbytes)
     if not mine.shares(measure.where(stored)):
         return wrong("`futures` has {size} of its own, and the store has as much.", size=size)
+    if np.shape(futures) != np.shape(stored):
+        return almost("`futures` shows the store's, but only {size} of it.", size=size)
+    for name, array in live.own_arrays(stored.nbytes).items():
+        if np.array_equal(array, stored):
+            return almost(
+                "`futures` shows the store's {size}. But `{name}` has the same numbers, in memory "
+                "of your kernel's own.",
+                size=size,
+                name=name,
+            )
     return right(
         "`futures` shows the store's {size}: inode {inode}, offset {offset}.",
         size=size,
@@ -95,10 +107,25 @@ def own_copy(live: Live) -> Outcome:
             found=found,
             whole=whole,
         )
+    changed = live.fetched(live["changed"])
+    if not isinstance(changed, Location):
+        return almost(
+            "`mean_worth` is {found:.0f}, as with a first month halved once. But `changed` isn't "
+            "what `measure.where` gives: which array did the worker change?",
+            found=found,
+        )
+    is_stores = changed.shares(measure.where(stored)) and not changed.own_pages
+    if is_stores or changed.pid == os.getpid():
+        return almost(
+            "`mean_worth` is {found:.0f}, as with a first month halved once. But `changed` is no "
+            "array of the worker's own: the worker has halved the result, and changed no row.",
+            found=found,
+        )
     return right(
-        "`mean_worth` is {found:.0f}, as with a first month halved once, and the store's "
-        "first row is as it was.",
+        "`mean_worth` is {found:.0f}: a worker has halved the first month in {size} of its own, "
+        "and the store's first row is as it was.",
         found=found,
+        size=human_bytes(changed.nbytes),
     )
 
 
@@ -148,7 +175,7 @@ def shareable(live: Live) -> Outcome:
     if measure.sharing(one, two).answer != "shared":
         return wrong("Two readings of `months` have no byte in common.")
     expected = live.value("futures")[0]
-    if len(one) != len(expected) or not math.isclose(sum(one), sum(expected), rel_tol=1e-9):
+    if not np.array_equal(one, expected):
         return almost("Two readings of `months` share memory, but the numbers are others.")
     place = measure.where(one)
     return right(

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapshot
-from workbench.course.measure import settled
+from workbench.course.measure import settled, where
 from workbench.course.words import Said, say
 from workbench.engine.base import Engine
 from workbench.engine.queries import Describe, Jobs, Lookup, Reasons
-from workbench.errors import WorkbenchError
+from workbench.errors import GetTimeoutError, WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.report.facts import is_internal
 from workbench.report.processes import Processes
@@ -66,6 +68,10 @@ NOT_DONE = {
 """What is to be said of a background cell in these states."""
 
 
+SECONDS = 20.0
+"""How long a check waits at most for what it calls."""
+
+
 class Live:
     """What a check may look at: the notebook's variables, and the current session."""
 
@@ -110,8 +116,23 @@ class Live:
     def made_by(self, name: str) -> JobRecord:
         """The same, refused if there is none or it isn't done."""
         job = self.assigning(name)
+        has_value = name in self.variables and not isinstance(self[name], ObjectRef)
+        if job is None and has_value:
+            raise RefusedError(
+                wrong(
+                    "`{name}` is there, and no background cell made it: your kernel did.", name=name
+                )
+            )
         if job is None:
             raise RefusedError(wrong("No background cell has assigned `{name}`.", name=name))
+        if job.state == "failed" and has_value:
+            raise RefusedError(
+                wrong(
+                    "The last background cell that makes `{name}` has failed. What `{name}` is now "
+                    "comes from your kernel, or from an earlier cell.",
+                    name=name,
+                )
+            )
         return self.done(job, name)
 
     def done(self, job: JobRecord, name: str) -> JobRecord:
@@ -147,6 +168,49 @@ class Live:
             return ...
         return self.engine.get([value], None, False)[0]
 
+    def stored_between(self, refs: Sequence[ObjectRef]) -> int:
+        """How many objects this process has made between these results of calls: functions, and
+        what was passed by value."""
+        ids = {ref.id for ref in refs}  # ids count what a process has made
+        return max(ids) - min(ids) + 1 - len(ids)
+
+    def own_arrays(self, nbytes: int) -> dict[str, np.ndarray]:
+        """The notebook's arrays of so many bytes or more that aren't in shared memory, by name."""
+        arrays = {
+            name: value
+            for name, value in self.variables.items()
+            if isinstance(value, np.ndarray) and value.nbytes >= nbytes
+        }
+        return {name: array for name, array in arrays.items() if not where(array).inode}
+
+    def answer(self, ref: ObjectRef) -> tuple[Any, str]:
+        """What a task gave, and the error if it failed."""
+        try:
+            return self.engine.get([ref], SECONDS, False)[0], ""
+        except GetTimeoutError:
+            return None, f"no answer within {SECONDS:.0f} s"
+        except Exception as error:  # whatever the task raised
+            return None, str(error).partition("\n")[0] or type(error).__name__
+
+    def task_result(self, name: str) -> Any:
+        """What a task has given, of whose result a variable is the ref; refused if none has."""
+        ref = self[name]
+        if not isinstance(ref, ObjectRef):
+            raise RefusedError(
+                wrong("`{name}` is no ref: it should be what `.remote(...)` returns.", name=name)
+            )
+        found = self.engine.ask(Describe(ref.id))
+        if found is not None and found.object.about is not None:  # which tells what a put has cost
+            raise RefusedError(
+                wrong(
+                    "`{name}` is a ref to something that was put: no task has made it.", name=name
+                )
+            )
+        value, error = self.answer(ref)
+        if error:
+            raise RefusedError(wrong("The task has failed: {error}", error=error))
+        return value
+
     def let_go(self, variable: str) -> ObjectRecord | None:
         """The object whose id a variable has; None if it is gone; refused if it never was."""
         if not self.had(self[variable]):
@@ -156,16 +220,18 @@ class Live:
                     name=variable,
                 )
             )
-        found = self._of_id(self[variable])
+        found = self.of_id(self[variable])
         if found is not None:
             # A worker says what it reads no more within some milliseconds, or when it is asked.
             self.engine.ask(Reasons(found.id))
             del self.snapshot
-            found = self._of_id(self[variable])
+            found = self.of_id(self[variable])
         return found
 
-    def _of_id(self, id: Any) -> ObjectRecord | None:
-        return next((each for each in self.objects if f"{each.id:016x}" == id), None)
+    def of_id(self, id: Any) -> ObjectRecord | None:
+        """The object of an id; None if it is gone, or was freed and has no bytes any more."""
+        found = next((each for each in self.objects if f"{each.id:016x}" == id), None)
+        return None if found is not None and found.state == "freed" and not found.size else found
 
     def reasons(self, record: ObjectRecord) -> str:
         """All that keeps an object, in the words of `%why`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from workbench.course.exercises import (
     Lesson,
     Live,
@@ -51,15 +53,25 @@ def _long(live: Live, day: Any) -> Outcome:
     page=Page("reference/remote.md", "Cells in the background"),
 )
 def in_background(live: Live) -> Outcome:
-    job = live.assigning("day")
-    if job is None and _is_array(live["day"]):
-        return wrong("`day` is there, and no background cell made it: your kernel did.")
-    if job is None or job.is_over:
-        job = live.made_by("day")
-        day = live.fetched(live["day"])
-        if _is_array(day) and _too_long(live, day):
-            return _long(live, day)
-    return right("A worker makes `day`, in the background: {cell}.", cell=job.name)
+    job, land = live.made_by("day"), live.fetched(live["land"])
+    day = live.fetched(live["day"])
+    if getattr(day, "shape", None) != land.shape:
+        return almost(
+            "A worker made `day`, but it is of type {type}, and no array like `land`, with the "
+            "hours of each point.",
+            type=type(day).__name__,
+        )
+    if _too_long(live, day):
+        return _long(live, day)
+    expected = sum(live["sunlit"](land, hour) for hour in live["quarters"]) / QUARTERS
+    if not np.allclose(day, expected):
+        return almost(
+            "A worker made `day`, but its points get {found:.3g} hours of sun on average. On this "
+            "day they get {expected:.3g}: is it the sum of all `quarters`, divided by 4?",
+            found=float(day.mean()),
+            expected=float(expected.mean()),
+        )
+    return right("A worker made `day`, in the background: {cell}.", cell=job.name)
 
 
 @exercise(

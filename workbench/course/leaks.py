@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import (
     Lesson,
@@ -14,8 +18,10 @@ from workbench.course.exercises import (
     right,
     wrong,
 )
+from workbench.course.location import where
 from workbench.engine.queries import Reasons
 from workbench.format import human_bytes
+from workbench.ref import ObjectRef
 
 PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 
@@ -28,6 +34,18 @@ def _still_here(live: Live, record: ObjectRecord) -> RefusedError:
             reasons=live.reasons(record),
         )
     )
+
+
+def _memory_behind(array: Any) -> int:
+    """Bytes that an array keeps: those of what it is a view of."""
+    while isinstance(getattr(array, "base", None), np.ndarray):
+        array = array.base
+    return getattr(array, "nbytes", 0)
+
+
+def _memory_of_cover(album: Any) -> int:
+    """The same of an album's cover; called in the actor's process."""
+    return _memory_behind(getattr(album, "cover", None))
 
 
 def _gone(live: Live, variable: str) -> None:
@@ -64,11 +82,51 @@ def output_let_go(live: Live) -> Outcome:
 )
 def slice_let_go(live: Live) -> Outcome:
     _gone(live, "moth_in_slice")
-    thumbnail = live["thumbnail"]
-    shape = getattr(thumbnail(), "shape", None) if callable(thumbnail) else None
-    if not shape or shape[-1] != 3:
-        return almost("The film is gone, but `thumbnail()` gives no picture any more.")
-    return right("The film is gone, and `thumbnail()` still works: it has its own small copy.")
+    thumbnail, last = live["thumbnail"], live["photo"]
+    small = thumbnail() if callable(thumbnail) else None
+    if not isinstance(small, np.ndarray) or not np.array_equal(small, last[::8, ::8]):
+        return almost("The film is gone, but `thumbnail()` doesn't give its last picture any more.")
+    size = _memory_behind(small)
+    if size > last.nbytes:
+        return almost(
+            "The film is gone from the store. But `thumbnail` keeps {size} in this notebook: a "
+            "copy of more than the one picture.",
+            size=human_bytes(size),
+        )
+    return right(
+        "The film is gone, and `thumbnail()` still works: it keeps {size}, one picture.",
+        size=human_bytes(size),
+    )
+
+
+@exercise(
+    hints=(
+        "What the file has is a ref. How does one get the value of a ref?",
+        "`pickle.load(logbook)` makes the ref again, and `wb.get(...)` gives what it refers to.",
+        "In the cell above this check, write `found = wb.get(pickle.load(logbook))`, and run it.",
+    ),
+    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
+    needs=("moth_in_file", "found"),
+)
+def loaded_back(live: Live) -> Outcome:
+    record, found = live.let_go("moth_in_file"), live["found"]
+    if record is None:
+        return wrong("The film is gone: run the cell again that writes its ref into the file.")
+    if isinstance(found, ObjectRef):
+        return almost("`found` is the ref, and not the film that it refers to.")
+    if not isinstance(found, np.ndarray):
+        return wrong("`found` is of type {type}, and no film.", type=type(found).__name__)
+    stored = live.fetched(live.engine.borrow(record.id))
+    if not where(found).shares(where(stored)):
+        return almost(
+            "`found` is a film, but not the stored one: it has {size} of its own.",
+            size=human_bytes(_memory_behind(found)),
+        )
+    return right(
+        "The ref came out of the file, and the film out of the store: no byte of it was copied, "
+        "and `found` shows {size}.",
+        size=human_bytes(found.nbytes),
+    )
 
 
 @exercise(
@@ -129,7 +187,26 @@ def actor_let_go(live: Live) -> Outcome:
             "The film is gone, but so is the album: an actor that has ended keeps nothing."
             " Can the album live, and the film go?"
         )
-    return right("The film is gone, and the album lives: it has a copy of the cover alone.")
+    handle, picture = live["album"], live["photo"].nbytes
+    size, error = live.answer(handle.size.remote())
+    if size != picture:
+        return almost(
+            "The film is gone, but so is the cover: `size` should give {picture} bytes, and gives "
+            "{size}.",
+            picture=picture,
+            size=error or size,
+        )
+    cover, _ = live.answer(handle.__ray_call__.remote(_memory_of_cover))
+    if cover > picture:
+        return almost(
+            "The film is gone from the store. But the album keeps {size} in its own process: a "
+            "copy of more than the cover.",
+            size=human_bytes(cover),
+        )
+    return right(
+        "The film is gone, and the album lives: it keeps {size}, the cover alone.",
+        size=human_bytes(cover),
+    )
 
 
 @exercise(
@@ -140,18 +217,18 @@ def actor_let_go(live: Live) -> Outcome:
         " shown pinned`, a line each.",
     ),
     page=Page("memory.md#when-the-store-is-full", "Memory: when the store is full"),
-    needs=("plain", "shown", "pinned"),
+    needs=("three",),
 )
 def moved(live: Live) -> Outcome:
     names = ("plain", "shown", "pinned")
-    ids = {getattr(live[name], "id", 0): name for name in names}
-    found = {
-        ids[each.id]: each for each in live.objects if each.id in ids and each.state != "freed"
-    }
+    records = zip(names, map(live.of_id, live["three"]), strict=True)
+    found = {name: each for name, each in records if each is not None and each.state != "freed"}
     if len(found) < len(names):
         gone = ", ".join(name for name in names if name not in found)
         return wrong(
-            "The store has no film of {gone} any more: run the cells above again.", gone=gone
+            "The store has the film {gone} no more: it was deleted, not moved. Run the cell above"
+            " that makes the three again.",
+            gone=gone,
         )
     left = [name for name in names if found[name].where != "disk"]
     if not left:
@@ -174,7 +251,9 @@ def moved(live: Live) -> Outcome:
 )
 def morning(live: Live) -> Outcome:
     ids = set(live["films"])
-    left = [each for each in live.objects if f"{each.id:016x}" in ids]
+    if len(ids) < 5 or not all(map(live.had, ids)):
+        return wrong("`films` hasn't the ids of five films: run the cell above that makes them.")
+    left = [record for id in ids if (record := live.of_id(id)) is not None]
     total = human_bytes(sum(each.size for each in left))
     if not left:
         return right("All five films are gone, and the kernel was not restarted.")
@@ -189,6 +268,7 @@ LESSON = Lesson(
     (
         output_let_go,
         slice_let_go,
+        loaded_back,
         pickled_let_go,
         traceback_let_go,
         actor_let_go,

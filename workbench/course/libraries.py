@@ -52,6 +52,12 @@ def on_the_pool(live: Live) -> Outcome:
 )
 def given_back(live: Live) -> Outcome:
     large = [each for each in live.objects if each.size > LARGE]
+    if not large and (own := live.own_arrays(LARGE)):
+        return almost(
+            "The store has no more of it, but `{name}` is an array of {size} of your kernel's own.",
+            name=min(own),
+            size=human_bytes(own[min(own)].nbytes),
+        )
     if not large:
         most = max((each.size for each in live.objects), default=0)
         return right("The largest object that is left has {size}.", size=human_bytes(most))

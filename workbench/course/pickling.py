@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import (
+    Lesson,
+    Live,
+    Outcome,
+    Page,
+    RefusedError,
+    almost,
+    exercise,
+    right,
+    wrong,
+)
 from workbench.errors import SerializationError
+from workbench.ref import ObjectRef
 
 PAGE = Page("howto/what-cant-be-pickled.md", "Find what can't be pickled")
-
-SECONDS = 60.0
-"""An actor has answered by then, also on a busy machine."""
 
 
 def _refused(live: Live, value: Any) -> SerializationError | None:
@@ -23,15 +32,32 @@ def _refused(live: Live, value: Any) -> SerializationError | None:
     return None
 
 
-def _not_pickled(path: str, error: SerializationError) -> Outcome:
-    return wrong("`{path}` can't be pickled: {why}.", path=path, why=error.failures[0].why)
+def _stored_now(live: Live, name: str) -> ObjectRef:
+    """A variable as it would be stored now; refused if a part of it can't be pickled."""
+    value, kind = live[name], type(live[name])
+    try:
+        return live.engine.put(value)[0]
+    except SerializationError as error:
+        failure = error.failures[0]
+    path, now = name + _in_it(failure.path), live[kind.__name__]
+    if isinstance(now, type) and now is not kind:
+        raise RefusedError(
+            almost(
+                "`{path}` can't be pickled. But `{name}` is of the class `{kind}` as that was "
+                "before: make `{name}` again, of the new class.",
+                path=path,
+                name=name,
+                kind=kind.__name__,
+            )
+        )
+    raise RefusedError(wrong("`{path}` can't be pickled: {why}.", path=path, why=failure.why))
 
 
 def _as_stored(live: Live, name: str, judged: Callable[[Any], Outcome]) -> Outcome:
     """Judge what a variable comes back as now, and what is stored under its name: after a change
     of its class or of a serializer the stored one is an older one."""
     live.record(name)
-    ref, _ = live.engine.put(live[name])
+    ref = _stored_now(live, name)
     now = _built(live, name, lambda: live.fetched(ref), judged)
     if now.state != "right":
         return now
@@ -103,6 +129,24 @@ def find_it(live: Live) -> Outcome:
 
 @exercise(
     hints=(
+        "The function goes to a worker with all that it reads. What does it read?",
+        "`%inspect name_of` names the variable. A worker runs one task at a time: does it need "
+        "that?",
+        "In the cell right above this check, delete the line `with taking_turns:`, and move the "
+        "line below it to the left. Run the cell again.",
+    ),
+    page=PAGE,
+    needs=("named",),
+)
+def in_a_function(live: Live) -> Outcome:
+    name = live.task_result("named")
+    if name != "SNOWMAN":
+        return almost("A worker has answered, but with {name!r}: ☃ is a SNOWMAN.", name=name)
+    return right("A worker has run the function, and answered {name}.", name=name)
+
+
+@exercise(
+    hints=(
         "Which part of `logbook` fails? What has to come back, and what can be made anew?",
         "`__reduce__` returns two things: the class, and a tuple of the arguments to make it with. "
         "Then `%put logbook`.",
@@ -113,13 +157,10 @@ def find_it(live: Live) -> Outcome:
     needs=("logbook",),
 )
 def lock_in_a_class(live: Live) -> Outcome:
-    logbook, record = live["logbook"], live.stored("logbook")
-    if record is None:
-        error = _refused(live, logbook)
-        if error is None:
-            return almost("`logbook` can be pickled now, but isn't in the store yet.")
-        return _not_pickled("logbook" + _in_it(error.failures[0].path), error)
-    notes = list(logbook.notes)
+    _stored_now(live, "logbook")
+    if live.stored("logbook") is None:
+        return almost("`logbook` can be pickled now, but isn't in the store yet.")
+    notes = list(live["logbook"].notes)
 
     def judged(copy: Any) -> Outcome:
         found = list(getattr(copy, "notes", ()))
@@ -137,6 +178,11 @@ def lock_in_a_class(live: Live) -> Outcome:
         )
 
     return _as_stored(live, "logbook", judged)
+
+
+def _file_of(connection: Any) -> str:
+    """The file of a connection's database; empty if it is in memory."""
+    return str(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 @exercise(
@@ -160,14 +206,13 @@ def connection(live: Live) -> Outcome:
             type=type(here).__name__,
         )
     try:
-        (expected,) = here.execute(query).fetchone()
+        here.execute(query).fetchone()
     except sqlite3.Error as closed:
         return wrong(
             "Your `signs` can't be read ({error}): run the notebook's second cell again.",
             error=closed,
         )
-    if (error := _refused(live, here)) is not None:
-        return _not_pickled("signs", error)
+    _stored_now(live, "signs")
 
     def judged(back: Any) -> Outcome:
         if not isinstance(back, sqlite3.Connection):
@@ -176,6 +221,7 @@ def connection(live: Live) -> Outcome:
             return almost("What comes back is the notebook's own connection; a worker has none.")
         try:
             (rows,) = back.execute(query).fetchone()
+            file = _file_of(back)
         except sqlite3.Error as error:
             return almost(
                 "A connection comes back, but the signs can't be read from it: {error}.",
@@ -183,11 +229,15 @@ def connection(live: Live) -> Outcome:
             )
         finally:
             back.close()
-        if rows != expected:
+        if file != _file_of(here):
             return almost(
-                "A connection comes back, but to another database, with {rows} signs.", rows=rows
+                "A connection comes back, but not to the database in {file}: what is written to "
+                "one isn't in the other.",
+                file=Path(_file_of(here)).name,
             )
-        return right("A new connection comes back, and finds all {rows} signs.", rows=rows)
+        return right(
+            "A new connection comes back, to the same file, and finds all {rows} signs.", rows=rows
+        )
 
     return _as_stored(live, "signs", judged)
 
@@ -212,8 +262,7 @@ def in_its_place(live: Live) -> Outcome:
         return wrong(
             "The store's `parcel` is still `...`: the last `%put parcel` failed, or didn't run."
         )
-    if (error := _refused(live, parcel)) is not None:  # what is stored is an older one
-        return _not_pickled("parcel" + _in_it(error.failures[0].path), error)
+    _stored_now(live, "parcel")  # what is stored may be an older one
 
     def judged(back: Any) -> Outcome:
         if type(back).__name__ != kind:
@@ -264,13 +313,11 @@ def a_home(live: Live) -> Outcome:
     if actor is None or actor.cls != "Home":
         return wrong("`home` is no actor of the class `Home`.")
 
-    def call(method: Any) -> Any:
-        return live.engine.get([method.remote("TEST SIGN")], SECONDS, False)[0]
-
-    before = call(home.count)
-    call(home.add)
-    call(home.add)
-    added = call(home.count) - before
+    methods = home.count, home.add, home.add, home.count
+    answers = [live.answer(method.remote("TEST SIGN")) for method in methods]
+    if error := next((error for _, error in answers if error), ""):
+        return almost("`home` is an actor, but a call has failed: {error}", error=error)
+    added = answers[-1][0] - answers[0][0]
     if added != 2:
         return almost(
             "`home` is an actor, but after two calls of `add` it counts {added} more: "
@@ -283,5 +330,5 @@ def a_home(live: Live) -> Outcome:
 LESSON = Lesson(
     "05-when-it-cant-be-pickled",
     "When it can't be pickled",
-    (find_it, lock_in_a_class, connection, in_its_place, a_home),
+    (find_it, in_a_function, lock_in_a_class, connection, in_its_place, a_home),
 )

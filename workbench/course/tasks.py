@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
-from workbench.engine.queries import Describe
-from workbench.errors import GetTimeoutError
 from workbench.format import count
 from workbench.ref import ObjectRef
-
-SECONDS = 20.0
-"""How long a check waits at most for what it calls."""
 
 CALLED = Page(
     "coming-from-ray.md#options-of-actors-and-what-is-called", "Coming from Ray: what is called"
@@ -21,14 +16,14 @@ FIRST = list(range(1, 11))
 """What ten calls of a counter give."""
 
 
-def _answer(live: Live, ref: ObjectRef) -> tuple[Any, str]:
-    """What a task gave, and the error if it failed."""
-    try:
-        return live.engine.get([ref], SECONDS, False)[0], ""
-    except GetTimeoutError:
-        return None, f"no answer within {SECONDS:.0f} s"
-    except Exception as error:  # whatever the task raised
-        return None, str(error).partition("\n")[0] or type(error).__name__
+TO_COUNT = 10
+"""Seconds that the last cell counts: who looks for the button first has time for that."""
+
+CALLS = 20
+"""Of `taste`."""
+
+TRIES = 3
+"""So often the shop is asked before it answers."""
 
 
 @exercise(
@@ -42,16 +37,16 @@ def _answer(live: Live, ref: ObjectRef) -> tuple[Any, str]:
     needs=("cups",),
 )
 def at_once(live: Live) -> Outcome:
-    times = []
-    for cup in live["cups"]:
-        found, error = _answer(live, cup.last_stir.remote())
+    times, cups = [], {getattr(cup, "_ref", cup): cup for cup in live["cups"]}
+    for cup in cups.values():
+        found, error = live.answer(cup.last_stir.remote())
         if error:
             return wrong("A cup doesn't answer: {error}", error=error)
         if found is None:
             return wrong("Not all cups were stirred.")
         times.append(found)
     if len(times) < 2:
-        return wrong("`cups` has {cups}: stir two.", cups=count(len(times), "cup"))
+        return wrong("`cups` has {cups}: stir two.", cups=count(len(times), "different cup"))
     (_, first), (second, _) = sorted(times)[:2]
     if second >= first:
         return wrong("One cup was stirred after the other: the spoons never moved together.")
@@ -78,7 +73,7 @@ def counter(live: Live) -> Outcome:
         return almost("`bill` has refs: `wb.get` makes numbers of them.")
     if list(bill) != FIRST:
         return wrong("`bill` is {bill}. It should be 1 to 10.", bill=bill)
-    number, error = _answer(live, live["bar"].serve.remote())
+    number, error = live.answer(live["bar"].serve.remote())
     if error or not isinstance(number, int) or number <= len(FIRST):
         return almost(
             "`bill` is right, but `bar` doesn't remember: its next call gave {answer}.",
@@ -87,28 +82,32 @@ def counter(live: Live) -> Outcome:
     return right("`bar` remembers: its next call gave {number}.", number=number)
 
 
+def _count(tries: Any) -> int:
+    """What `Tries` has counted; called in its process."""
+    return int(tries.count)
+
+
 @exercise(
     hints=(
         "The task failed with an error of its own. Workbench tries again after crashes only.",
         "`.options(...)` changes how one call is made; `retry_exceptions=True` tries errors again.",
         "In the cell above this check, write `ask_shop.options(max_retries=5,"
-        " retry_exceptions=True).remote(Tries.remote())`.",
+        " retry_exceptions=True).remote(asked)`.",
     ),
     page=Page("coming-from-ray.md#options-of-tasks", "Coming from Ray: options of tasks"),
-    needs=("sugar",),
+    needs=("asked", "sugar"),
 )
 def asked_again(live: Live) -> Outcome:
-    if not isinstance(live["sugar"], ObjectRef):
-        return wrong("`sugar` is no ref: it should be what `.remote(...)` returns.")
-    found = live.engine.ask(Describe(live["sugar"].id))
-    if found is not None and found.object.about is not None:  # which tells what a put has cost
-        return wrong("`sugar` is a ref to something that was put: no task has made it.")
-    value, error = _answer(live, live["sugar"])
-    if error:
-        return wrong("The task has failed: {error}", error=error)
+    value = live.task_result("sugar")
     if value != "sugar":
         return almost("The task has ended, and brought {value!r}.", value=value)
-    return right("There is sugar: the shop was asked until it answered.")
+    tries, error = live.answer(live["asked"].__ray_call__.remote(_count))
+    if error or tries < TRIES:
+        return almost(
+            "There is sugar, but `asked` has counted {tries}: the shop answers the third time.",
+            tries=error or count(tries, "try", "tries"),
+        )
+    return right("There is sugar: the shop was asked {tries} times.", tries=tries)
 
 
 @exercise(
@@ -125,10 +124,10 @@ def comes_back(live: Live) -> Outcome:
     handle = live["cup"]
     if live.actor(handle) is None:
         return wrong("`cup` is no actor.")
-    needs, error = _answer(live, handle.how_many.remote())
+    needs, error = live.answer(handle.how_many.remote())
     if error:
         return wrong("The cup doesn't answer: {error}", error=error)
-    pids, error = _answer(live, handle.pid.remote())
+    pids, error = live.answer(handle.pid.remote())
     if error or pids == live["first_pid"]:
         return almost("The cup answers, but it never fell: it is still the first process.")
     if live["fallen"].id < handle._ref.id:  # ids count what this notebook has made
@@ -149,26 +148,26 @@ def comes_back(live: Live) -> Outcome:
     needs=("tasted",),
 )
 def defined_once(live: Live) -> Outcome:
-    refs = [each for each in live["tasted"] if isinstance(each, ObjectRef)]
-    if len(refs) < 20:
-        return wrong("`tasted` has {refs}. It should have 20.", refs=count(len(refs), "ref"))
-    stored = [
-        each.id for each in live.objects if each.about and each.about.type == "function taste"
-    ]
-    if not stored:
-        return wrong("The store has no function `taste`: was it called?")
-    if max(stored) > refs[0].id:  # ids count what this notebook has made
-        return wrong("`taste` was stored again after the first call: it was defined anew.")
-    if error := next((error for _, error in (_answer(live, ref) for ref in refs) if error), ""):
+    refs = {each for each in live["tasted"] if isinstance(each, ObjectRef)}
+    if len(refs) != CALLS:
+        refs_given = count(len(refs), "different ref")
+        return wrong("`tasted` has {refs}. It should have 20.", refs=refs_given)
+    if anew := live.stored_between([*refs]):
+        return wrong(
+            "Between the 20 calls {count} more objects were stored: `taste`, if it was defined "
+            "anew, or `menu`, if it was an argument itself.",
+            count=anew,
+        )
+    if error := next((error for _, error in (live.answer(ref) for ref in refs) if error), ""):
         return almost("`taste` was stored once, but a call has failed: {error}", error=error)
-    return right("`taste` was stored once, before the first of 20 calls.")
+    return right("`taste` was stored once: between the 20 calls nothing else was stored.")
 
 
 @exercise(
     hints=(
         "While a background cell runs, there is a button in the line under it.",
         "The button is called Stop. Run the cell again, and look at the line under it.",
-        "Run the cell above this check, and press Stop under it within four seconds.",
+        "Run the cell above this check, and press Stop under it within ten seconds.",
     ),
     page=Page(
         "reference/remote.md#the-line-under-it", "Cells in the background: the line under it"
@@ -182,7 +181,7 @@ def stop_pressed(live: Live) -> Outcome:
         return wrong("It is still counting: {lines}.", lines=job.lines)
     if job.state != "stopped":
         return wrong("It has counted to {lines}, and nobody stopped it.", lines=job.lines)
-    if job.lines >= 5:
+    if job.lines >= TO_COUNT:
         return almost("It was stopped, but not before {lines}.", lines=job.lines)
     return right("You stopped it at {lines}. The session goes on.", lines=job.lines)
 

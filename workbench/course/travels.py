@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+import unicodedata
 from typing import Any
 
 from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
-from workbench.format import human_bytes
+from workbench.course.location import where
+from workbench.engine.queries import Describe
+from workbench.format import count, human_bytes, joined
 from workbench.ref import ObjectRef
 from workbench.report.facts import site_of, type_of
 
@@ -22,12 +25,19 @@ LEAN = 1000
 SMALL = 16_384
 """Bytes up to which an object needs no shared memory: a function without data is far smaller."""
 
+CHEAP = 100_000
+"""Bytes of pickle that a table of categories stays below."""
+
 LENGTH, STEP, WINDOWS = 100_000, 1000, 20
 """Of the windows: how long each is, how far from the one before, and how many there are."""
 
 
 def _pickled(record: ObjectRecord) -> int:
     return record.about.inband if record.about is not None else 0
+
+
+def _without_buffers(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=5, buffer_callback=lambda buffer: None)
 
 
 def _functions(live: Live, name: str) -> list[ObjectRecord]:
@@ -100,6 +110,15 @@ def windows_once(live: Live) -> Outcome:
             size=size,
             once=human_bytes(codes.nbytes),
         )
+    function, _ = live.engine.put(window)
+    taken = live.engine.ask(Describe(function.id, patient=True))
+    if taken is not None and taken.object.size > SMALL:
+        return almost(
+            "The stored `windows` have only {size}, but `window` reads {taken} of your notebook "
+            "besides: a worker would need that too. Let it read `windows` alone.",
+            size=size,
+            taken=human_bytes(taken.object.size),
+        )
     for number in (0, 7, WINDOWS - 1):
         begin = STEP * number
         if not np.array_equal(window(stored, number), codes[begin : begin + LENGTH]):
@@ -114,18 +133,6 @@ def windows_once(live: Live) -> Outcome:
     )
 
 
-def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectRecord]) -> bool:
-    """True if a call has stored more than the function: what is passed by value is stored anew.
-
-    Ids count what this notebook has made, so nothing is between the last of what the call needs
-    and its result.
-    """
-    if not isinstance(found, ObjectRef):
-        return True
-    needed = (function.id, *(each.id for each in kept if each.id < found.id))
-    return found.id != max(needed) + 1 or len(needed) == 1
-
-
 @exercise(
     hints=(
         "`%cost search` says which variable goes along with the function.",
@@ -135,45 +142,47 @@ def _stored_meanwhile(found: Any, function: ObjectRecord, kept: Sequence[ObjectR
         "`def search(query, letters):`, and call `search.remote('CAT FACE', stored)`.",
     ),
     page=FUNCTIONS,
-    needs=("found",),
+    needs=("call", "found", "place"),
+    subject="place",
 )
 def light_function(live: Live) -> Outcome:
     sent, letters = _functions(live, "search"), live["letters"]
     if not sent:
         return wrong("No function `search` was sent to a worker.")
     size = human_bytes(sent[-1].size)
-    if sent[-1].size > SMALL:
-        return wrong("{size} were sent with the function `search`.", size=size)
-    row = live.fetched(live["found"])
-    if row != live["names"].index("CAT FACE"):
-        return almost(
-            "Only {size} were sent with `search`, but `found` is not the row of CAT FACE.",
-            size=size,
-        )
     kept = [
         each
         for each in live.objects
         if each.state != "freed" and each.size >= letters.nbytes and "ndarray" in type_of(each)
     ]
-    if not kept:
-        return almost(
-            "Only {size} were sent with `search`, but `letters` isn't in the store: "
-            "each call stores it again. Put it once, and pass the ref.",
+    if sent[-1].size > SMALL and kept:
+        return wrong(
+            "{size} were sent with the function `search`, though `letters` is in the store: the "
+            "function reads your notebook's own array. Let it be an argument, and give the ref.",
             size=size,
         )
-    if _stored_meanwhile(live["found"], sent[-1], kept):
+    if sent[-1].size > SMALL:
+        return wrong("{size} were sent with the function `search`.", size=size)
+    if live["found"] != live["names"].index("CAT FACE"):
         return almost(
-            "Only {size} were sent with `search`, and `letters` is in the store. But "
-            "something more was stored before `found` was made: `letters` once more, if "
-            "it was an argument itself. Give the call the ref, and run all of the cell "
-            "again, from `wb.put(letters)` on.",
+            "Only {size} were sent with `search`, but `found` is not the row of CAT FACE.",
+            size=size,
+        )
+    before = [each.id for each in kept if each.id < live["call"].id]  # ids count what is made
+    stored = (live.fetched(live.engine.borrow(id)) for id in before)
+    if not any(live["place"].shares(where(each)) for each in stored):
+        return almost(
+            "Only {size} were sent with `search`. But the call read a copy of `letters` that "
+            "nobody has kept: was `letters` itself the argument? Then each call stores it again. "
+            "Put it once, and give the call the ref.",
             size=size,
         )
     return right(
-        "{size} were sent with `search`, and `letters` is in the store once: "
-        "{data}, for all calls.",
+        "{size} were sent with `search`, and the call read the {data} of `letters` where they lie "
+        "in the store: offset {offset}.",
         size=size,
-        data=human_bytes(kept[0].size),
+        data=human_bytes(letters.nbytes),
+        offset=live["place"].offset,
     )
 
 
@@ -184,18 +193,21 @@ def light_function(live: Live) -> Outcome:
         "and the names, as a ref that `wb.put(names)` returns.",
         "In the cell right above this check, write `stored_names = wb.put(names)` first. Take the "
         "function out of the loop, and make its first line `def look_up(query, names):`. The last "
-        "line is `found_rows = wb.get([look_up.remote(query, stored_names) for query in queries])`."
-        " The loop and the list `look_ups` aren't needed any more.",
+        "two lines are `calls = [look_up.remote(query, stored_names) for query in queries]` and "
+        "`found_rows = wb.get(calls)`. The loop and the list `look_ups` aren't needed any more.",
     ),
     page=FUNCTIONS,
-    needs=("found_rows", "queries"),
+    needs=("calls", "found_rows", "queries"),
+    subject="found_rows",
 )
 def one_function(live: Live) -> Outcome:
     sent = _functions(live, "look_up")
     sent = [each for each in sent if site_of(each) == site_of(sent[-1])]  # of the cell's last run
     total = human_bytes(sum(record.size for record in sent))
     if not sent:
-        return wrong("No function `look_up` was sent to a worker, or none can be called any more.")
+        return wrong(
+            "The store has no function `look_up`: none of that name was called, or it was deleted."
+        )
     if len(sent) > 1:
         return wrong(
             "{count} functions `look_up` were sent, {total} together.", count=len(sent), total=total
@@ -206,7 +218,24 @@ def one_function(live: Live) -> Outcome:
         )
     if sent[0].size > SMALL:
         return almost("One function was sent, but {total} went along with it.", total=total)
-    return right("One function of {total} has answered all three queries.", total=total)
+    calls = [each for each in live["calls"] if isinstance(each, ObjectRef)]
+    if len(calls) != len(live["queries"]):
+        return almost(
+            "`calls` has {refs}: it should have what `look_up.remote(...)` returned for each "
+            "query.",
+            refs=count(len(calls), "ref"),
+        )
+    if anew := live.stored_between(calls):
+        return almost(
+            "One function was sent, but more was stored between the calls ({objects}): `names` "
+            "again, if it was an argument itself. Put it once, and give each call the ref.",
+            objects=count(anew, "object"),
+        )
+    return right(
+        "One function of {total} has answered all three queries, and nothing else was stored "
+        "between the calls.",
+        total=total,
+    )
 
 
 @exercise(
@@ -222,22 +251,26 @@ def one_function(live: Live) -> Outcome:
 )
 def cheap_table(live: Live) -> Outcome:
     record, stored = live.record("signs"), live.value("signs")
-    words = [name.split()[0] for name in live["names"][: len(live["some"])]]
     pickled = human_bytes(_pickled(record))
     missing = {"word", "way", "kind", "code"} - set(stored)
     if missing:
         return wrong("The stored `signs` lost the column `{name}`.", name=min(missing))
-    if list(stored["word"]) != words:
-        return wrong("The stored `signs` haven't all rows and words any more.")
-    if _pickled(record) >= 100_000:
-        objects = [name for name in stored if stored[name].dtype == object]
-        if 0 < len(objects) < 3:
-            return almost(
-                "{pickled} are still pickled: `{name}` is still a column of Python objects.",
-                pickled=pickled,
-                name=objects[0],
-            )
-        return wrong("Of the stored `signs`, {pickled} are pickled.", pickled=pickled)
+    texts = {
+        "word": [name.split()[0] for name in live["names"][: len(live["some"])]],
+        "way": [unicodedata.bidirectional(chr(n)) for n in live["some"]],
+        "kind": [unicodedata.category(chr(n)) for n in live["some"]],
+    }
+    for name, expected in texts.items():
+        if list(stored[name]) != expected:
+            return wrong("The stored `signs` haven't all texts of the column `{name}`.", name=name)
+    if _pickled(record) >= CHEAP:
+        costly = [name for name in texts if len(_without_buffers(stored[name])) >= CHEAP / 3]
+        state = wrong if len(costly) == len(texts) else almost
+        return state(
+            "{pickled} are still pickled: the texts of {names}, one by one.",
+            pickled=pickled,
+            names=joined([f"`{name}`" for name in costly]),
+        )
     return right(
         "Of the stored `signs`, {pickled} are pickled, and no text is missing.", pickled=pickled
     )

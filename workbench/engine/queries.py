@@ -167,6 +167,13 @@ class ShownBy(Query[Shown | None], frozen=True):
     array: Any
 
 
+class WhenFull(Query[None], frozen=True):
+    """Have ``let_go`` called before a put fails because the store is full. If it returns True, it
+    has let go of something, and the put is tried again."""
+
+    let_go: Callable[[], bool]
+
+
 class StoredAs(Query[ObjectRef | None], frozen=True):
     """The handle of the object that this value is a view of, of all of it.
 

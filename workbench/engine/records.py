@@ -202,7 +202,7 @@ class Running(NamedTuple):
 
     ``name`` is the task's name for people, ``cpus`` are the processors that it was given.
     ``restarted``: True if the actor was restarted. ``namespace``: the default one in which actors'
-    names are given and looked up.
+    names are given and looked up. ``cancelled``: True if the task is being stopped.
     """
 
     worker: int = 0
@@ -212,3 +212,4 @@ class Running(NamedTuple):
     cpus: float = 0.0
     restarted: bool = False
     namespace: str = ""
+    cancelled: bool = False

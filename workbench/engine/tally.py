@@ -22,16 +22,16 @@ class CallTally:
         self.known = 0
         self._report = report
         self._every = every
-        self._grows = False  # calls were added while some were done and some not
+        self._grows = False  # calls are added, perhaps while some are done and some not
         self._has_reported = False
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # guards all of the above
 
-    def expect(self, calls: int) -> None:
-        """Count ``calls`` more that are submitted."""
+    def expect(self, calls: int, more: bool = False) -> None:
+        """Count ``calls`` more that are submitted. ``more``: nobody knows how many come later."""
         with self._lock:
-            self._grows = self.done < self.known and (self._grows or self.done > 0)
+            self._grows = more or (self.done < self.known and (self._grows or self.done > 0))
             self.known += calls
             if self._thread is None and calls and not self._closed.is_set():
                 thread = threading.Thread(target=self._run, name="workbench-tally", daemon=True)

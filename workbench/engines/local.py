@@ -21,6 +21,7 @@ from workbench.core.snapshot import INCARNATION
 from workbench.errors import SessionError
 from workbench.options import Variables
 from workbench.server.settings import Settings
+from workbench.system import limits
 
 if TYPE_CHECKING:
     from workbench.client.driver import Driver
@@ -41,6 +42,7 @@ ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
 
 
+@limits.explained(SessionError, "The session can't be started or joined")
 def connect(config: Config, variables: Variables = (), namespace: str = "") -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
 

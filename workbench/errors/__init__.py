@@ -108,8 +108,8 @@ class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room; the message lists what takes it."""
 
 
-class OutOfDescriptorsError(WorkbenchError, OSError):
-    """This process can open no more files, but memory of the store needs a descriptor."""
+class LimitError(WorkbenchError, OSError):
+    """The system refused memory, a file, a process or a thread; the message says which limit."""
 
 
 class ObjectLostError(WorkbenchError, LookupError):

@@ -87,7 +87,7 @@ class Reloader:
             if cell not in self._cells:  # tasks of several notebooks may take turns
                 self._cells.add(cell)
                 for name in self._modules.edited():
-                    print(edited_text(name, "this worker"), file=sys.stderr)
+                    print(edited_text(name), file=sys.stderr)
             return
         self._due = self._always
         if self._reloader is None:

@@ -37,7 +37,7 @@ def at_least_one(name: str, value: int | None) -> int | None:
     except TypeError:
         raise TypeError(f"{name}={value!r} must be a whole number, or None.") from None
     if number < 1:
-        raise ValueError(f"{name}={value!r} must be 1 or more.")
+        raise ValueError(f"{name} must be greater than 0, not {value!r}.")
     return number
 
 
@@ -126,6 +126,7 @@ class Executor(futures.Executor):
         fn: Callable[..., T],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any] | None = None,
+        more: bool = False,
     ) -> futures.Future[T]:
         """Submit one call that makes several, and count it as several.
 
@@ -139,6 +140,8 @@ class Executor(futures.Executor):
             Its positional arguments.
         kwargs : mapping, optional
             Its keyword arguments.
+        more : bool
+            Nobody knows how many calls will come later.
 
         Returns
         -------
@@ -148,10 +151,14 @@ class Executor(futures.Executor):
         with self._lock:
             self._check_open()
             function, sent = self._functions.call(fn, args)
-            return self._submit(function, sent, kwargs or {}, count)
+            return self._submit(function, sent, kwargs or {}, count, more=more)
 
     def chunks_of(
-        self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
+        self,
+        fn: Callable[..., Any],
+        kind: Kind = calls.Each,
+        known: int = 0,
+        more: bool = False,
     ) -> Callable[..., futures.Future[Any]]:
         """Return a function that submits calls of ``fn`` several at a time, also after `shutdown`.
 
@@ -163,6 +170,8 @@ class Executor(futures.Executor):
             Makes of it the function that is called with the arguments of several calls.
         known : int
             How many calls there will be in all, if known.
+        more : bool
+            As for `submit_batch`.
 
         Returns
         -------
@@ -183,7 +192,7 @@ class Executor(futures.Executor):
 
         def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, chunk, {}, len(chunk[0]), tally)
+                return self._submit(function, chunk, {}, len(chunk[0]), tally, more)
 
         return submit
 
@@ -198,6 +207,7 @@ class Executor(futures.Executor):
         kwargs: Mapping[str, Any],
         count: int,
         tally: CallTally | None = None,
+        more: bool = False,
     ) -> futures.Future[Any]:
         """Submit a call. A ``tally`` that is passed has counted its calls already."""
         engine, settler = self._bound()
@@ -214,7 +224,7 @@ class Executor(futures.Executor):
         assert isinstance(ref, ObjectRef)
         call: TaskFuture[Any] = TaskFuture(engine, ref)
         if tally is None and (tally := engine.listener.tally()) is not None:
-            tally.expect(count)
+            tally.expect(count, more)
         call.tally, call.calls = tally, count
         settler.add(call)
         return call

@@ -177,11 +177,12 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         with _as_loky():
             if self._is_one(functions):
                 if self._chunks is None:
-                    self._chunks = self._executor.chunks_of(functions[0], calls.Batch)
+                    self._chunks = self._executor.chunks_of(functions[0], calls.Batch, more=True)
                 future = self._chunks(*batch)
             else:
                 call = functions, *batch
-                future = self._executor.submit_batch(len(functions), calls.run_batch, call)
+                count = len(functions)
+                future = self._executor.submit_batch(count, calls.run_batch, call, more=True)
         self._batches.add(future, callback)
         return future  # type: ignore[no-any-return]
 

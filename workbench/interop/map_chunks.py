@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.engine.lending_future import when_over
+from workbench.errors import TaskError
 from workbench.interop import calls
 from workbench.interop.task_futures import stop
 from workbench.system.ki_protection import ki_protection
@@ -109,19 +110,37 @@ class MapChunks:
                         return
                     first = self._chunks[0]
                 left = None if end is None else end - time.monotonic()
-                ran = first.result(left)
+                try:
+                    ran = first.result(left)
+                finally:
+                    del first  # an error refers to this frame: a cycle would keep both
                 with self._changed:
                     self._chunks.popleft()
                 if self._size is not None:
                     self._submit()
-                ran.results.reverse()
-                for _ in range(len(ran.results)):  # only the caller holds each result
-                    yield ran.results.pop()
-                if ran.error is not None:
-                    raise ran.error
+                results, errors = ran.results, [ran.error]
+                del ran
+                results.reverse()
+                for _ in range(len(results)):  # only the caller holds each result
+                    yield results.pop()
+                _raise_last(errors)
         finally:
             with ki_protection():  # Python ignores what a dropped iterator raises
-                with self._changed:
-                    self._is_over, self._calls = True, iter(())
-                    left_over = list(self._chunks)
-                stop(left_over, begun=False)
+                stop(self._end(), begun=False)
+
+    def _end(self) -> deque[Future[calls.ChunkResult]]:
+        """Submit no more chunks; return those that nobody has read. They refer to us."""
+        with self._changed:
+            self._is_over, self._calls = True, iter(())
+            chunks, self._chunks = self._chunks, deque()
+        return chunks
+
+
+def _raise_last(errors: list[TaskError | None]) -> None:
+    """Raise the last error, if it is one; then only whoever catches it has it."""
+    error = errors.pop()
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error

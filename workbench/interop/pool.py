@@ -55,7 +55,8 @@ class Pool:
             at_least_one("maxtasksperchild", maxtasksperchild)
         except TypeError as error:
             raise ValueError(str(error)) from None
-        self._executor = Executor(processes, initializer=initializer, initargs=tuple(initargs))
+        size = at_least_one("processes", processes)
+        self._executor = Executor(size, initializer=initializer, initargs=tuple(initargs))
         self._futures: dict[Future[Any], None] = {}
         self._is_closed = self._is_terminated = False
 

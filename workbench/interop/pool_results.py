@@ -53,10 +53,11 @@ class AsyncResult(Generic[T]):
             if self._is_over or (self._left and error is None):
                 return
             self._is_over = True
+        futures, self._futures = self._futures, []  # they refer to us: a cycle keeps results
         if error is not None:
             self._done.set_exception(error)
         else:
-            self._done.set_result(self._value([each.result() for each in self._futures]))
+            self._done.set_result(self._value([each.result() for each in futures]))
 
     def get(self, timeout: float | None = None) -> T:
         """Wait for the result and return it, or raise what was raised.

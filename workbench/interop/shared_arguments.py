@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from workbench.engine.base import Engine
-from workbench.engine.queries import Compare, StoredAs
+from workbench.engine.queries import Compare, StoredAs, WhenFull
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict
@@ -29,7 +29,8 @@ THREADS = min(len(os.sched_getaffinity(0)), 4)
 
 
 class SharedArguments:
-    """Stored arguments of one process. An object lives as long as its original value.
+    """Stored arguments of one process. An object lives as long as its original value, or until the
+    store is full.
 
     Each value is compared with the stored one once per `begin`: a change during one call of a
     library goes unnoticed, as with the library's own processes.
@@ -45,6 +46,12 @@ class SharedArguments:
         for id, stored in list(self._known.items()):
             if stored.engine.end_reason is not None:  # its session is over
                 self._known.pop(id, None)
+
+    def let_go(self) -> bool:
+        """Let go of all copies; True if there were any. Calls that run keep theirs."""
+        found = bool(self._known)
+        self._known.clear()
+        return found
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
         """Return the object of this value; None if it isn't large or has no weak references."""
@@ -69,6 +76,7 @@ class SharedArguments:
             stored = self._known[id(value)] = _Stored(engine, value, put)
             if stored.is_same(self._round):
                 return put
+        engine.ask(WhenFull(self.let_go))
         ref = engine.put(value)[0]
         self._known[id(value)] = _Stored(engine, value, ref, self._round)
         return ref
@@ -92,6 +100,10 @@ class _Stored:
 
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self.engine is engine and self._value() is value
+
+    def kept_with(self) -> Any:
+        """Return the value, or None: `%why` names it, because the object lives as long."""
+        return self._value()
 
     def is_same(self, round: int) -> bool:
         """True if the value is known to be what is stored."""

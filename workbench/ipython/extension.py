@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from types import TracebackType
 from typing import Any
 
@@ -56,6 +57,8 @@ class Extension:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.ast_transformers += [self._bare_put]
+        if self._bare_put.ends(self._shell.history_manager.input_hist_parsed[-1]):
+            sys.displayhook = _show_nothing  # till the cell's end: its tree was made before this
         self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -153,8 +156,7 @@ class Extension:
             self._modules.note_imports()
             edited = list(self._modules.edited())
             for name in () if self._autoreloads() else edited:
-                text = edited_text(name, "this notebook")
-                self._router.note(origin, self._lacks_reload or text)
+                self._router.note(origin, self._lacks_reload or edited_text(name))
             has_settings = origin == self._notebook.remote_cell
             for what in () if has_settings else self._notebook.settings.newly_set():
                 self._router.note(origin, set_text(what))
@@ -199,6 +201,10 @@ class Extension:
         self._notebook.begun.clear()
         self._router.leave_cell()
         self._notebook.calls.end()
+
+
+def _show_nothing(value: object) -> None:
+    """Be the display hook of a cell whose last value nobody asked for."""
 
 
 _FIGURE = "matplotlib.figure", "Figure"

@@ -217,13 +217,13 @@ class JobLines:
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
-        """Show a line for the job. In a terminal it appears when the job is over."""
+        """Show a line for the job. Where output is text, it appears when the job is over."""
         line = JobLine(job, self._router, self._pages)
         with self._lock:
             if job.is_over:  # somebody waited for it; its end has been reported
                 return
             self._lines[job] = line
-            if self._router.is_terminal:
+            if self._router.is_text(job.origin):
                 return
             self._shown[line.name] = line  # first: the page asks about a line that it sees
             if len(self._shown) > MOST_LINES:
@@ -239,7 +239,7 @@ class JobLines:
 
     def on_job_started(self, job: Job) -> None:
         line = self._lines.get(job)
-        if line is not None and not self._router.is_terminal:
+        if line is not None and not self._router.is_text(job.origin):
             line.on_job_started()
 
     def end(self, job: Job) -> None:
@@ -250,7 +250,7 @@ class JobLines:
         if line is None:  # it was quiet, or over before it had a line
             if job.notes:
                 self._router.note(job.origin, "\n".join(job.notes))
-        elif self._router.is_terminal:
+        elif self._router.is_text(job.origin):
             self._router.note(job.origin, str(job.status), "stdout")
         else:
             line.end()

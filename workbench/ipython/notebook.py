@@ -82,8 +82,8 @@ class Notebook:
                 return int(re.sub(r"\D", "", label[1]))
         return int(self.shell.execution_count)
 
-    def follow(self, job: Job, waited: bool, quiet: bool) -> None:
-        """Follow the job from now on: its line, its errors, its end.
+    def begin(self, job: Job, waited: bool, quiet: bool) -> None:
+        """Show the job's line, and prepare for its end: `Job.follow` comes next.
 
         ``waited``: the running cell waits for it, and raises its errors itself. It shows a line
         if that takes a while.
@@ -92,7 +92,6 @@ class Notebook:
         self._enter(job, waited)
         if not (quiet or waited):
             self.lines.begin(job)
-        job.follow()
 
     def expect(self, job: Job) -> None:
         """Prepare the cell for the job's output; of several tasks, each line has a label."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
 import sys
 import threading
 from collections import OrderedDict
@@ -34,6 +35,12 @@ MOST_CELLS = 10_000
 _MESSAGES = {"display": "display_data", "update": "update_display_data", "clear": "clear_output"}
 """Kinds of output that are passed on as Jupyter messages."""
 
+ERASE = "\r\x1b[K"
+"""Makes a terminal's last line empty."""
+
+_OF_PYTHON = re.compile(r"_\d+_\d+$")
+"""End of the ids of messages from front ends in Python: their process, and a number."""
+
 OURS = "workbench-"
 """Prefix of our own display ids, which aren't tasks'."""
 
@@ -46,7 +53,7 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Target of one cell's output."""
 
-    __slots__ = ("actor", "header", "held_output", "is_running", "jobs", "lock", "screen")
+    __slots__ = ("actor", "header", "held_output", "is_running", "jobs", "lock", "noted", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
@@ -55,6 +62,7 @@ class CellOutput:
         # Background cells that show something here; how to show the line of each again.
         self.jobs: dict[Job, Callable[[], None] | None] = {}
         self.actor = ""  # the namespace in which it runs, if not in the pool
+        self.noted: set[str] = set()  # what we have said under it; workers needn't say it again
         self.held_output: list[Output] | None = None  # output to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -76,6 +84,7 @@ class Router:
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self.latest = 0  # number of the cell that began last: hooks have another context
         self._running: list[CellOutput] = []
+        self.passing_line = False  # in a terminal, the last line is one that will be replaced
         self.logs = True  # show also output of tasks that belong to no background cell
         # Gets a namespace, a cell's number, a widget's id, and what was done to it.
         self.on_widget: Callable[[str, int, str, dict[str, Any]], None] = lambda *_: None
@@ -109,8 +118,16 @@ class Router:
 
     @property
     def is_terminal(self) -> bool:
-        """True if output is only text, which stays where it was printed."""
+        """True if there is no kernel: IPython runs in a terminal."""
         return self._kernel is None
+
+    def is_text(self, origin: int) -> bool:
+        """True if a cell's output is only text, which stays as it was printed: in a terminal, and
+        in front ends that replace no output (Jupyter console, QtConsole, Spyder)."""
+        header = self.cell(origin).header or {}
+        is_notebook = self.headless or "cellId" in header.get("metadata", {})
+        sender = header.get("header", {}).get("msg_id", "")
+        return self._kernel is None or (not is_notebook and bool(_OF_PYTHON.search(sender)))
 
     def origin(self) -> int:
         """Return the number of the cell whose code is running here."""
@@ -172,11 +189,14 @@ class Router:
             job.on_output(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
+            if cell.noted:
+                lines = text.splitlines(keepends=True)
+                text = "".join(line for line in lines if line.rstrip("\n") not in cell.noted)
             for part in cell.screen.write(label, kind, text):
                 self._show(cell, output, part)
         elif self._kernel is None:
             if kind == "display":
-                print(json.loads(output.data)["data"].get("text/plain", ""))
+                self._say(json.loads(output.data)["data"].get("text/plain", "") + "\n", sys.stdout)
         elif kind == "comm":
             header = (cell.header or {}).get("header", {})
             tell = partial(self.on_widget, cell.actor, output.origin) if cell.actor else None
@@ -199,20 +219,29 @@ class Router:
     def _show(self, cell: CellOutput, output: Output, part: Any) -> None:
         if self._kernel is None or (cell.is_running and _stands_in(output.kind)):
             self._print(part, output.kind)
+        elif isinstance(part, OpenLine) and self.is_text(output.origin):
+            if part.is_last:
+                self._publish(cell, "stream", {"name": output.kind, "text": f"{part.text}\n"})
         elif isinstance(part, OpenLine):
             name = self.display_id("bar", f"{output.origin}-{part.number}")
             self.display(output.origin, name, {"text/plain": part.text}, part.is_new)
         else:
             self._publish(cell, "stream", {"name": part.stream, "text": part.text})
 
-    @staticmethod
-    def _print(part: Any, kind: str) -> None:
+    def _print(self, part: Any, kind: str) -> None:
         """Print a part where only text can be shown."""
         stream = sys.stdout if kind == "stdout" else sys.stderr
         if not isinstance(part, OpenLine):
-            stream.write(part.text)
+            self._say(part.text, stream)
         elif part.is_last:
-            stream.write(f"{part.text}\n")
+            self._say(f"{part.text}\n", stream)
+
+    def _say(self, text: str, stream: Any) -> None:
+        """Print in a terminal; a line that is there only for now makes room."""
+        if self.passing_line:
+            sys.stdout.write(ERASE)
+            sys.stdout.flush()
+        stream.write(text)
         stream.flush()
 
     # -- what we show ourselves: any thread -------------------------------------------------------
@@ -226,16 +255,17 @@ class Router:
             content = {"ename": name, "evalue": text, "traceback": lines}
             self._publish(self.cell(origin), "error", content)
         else:
-            print(*lines, sep="\n", file=sys.stderr)
+            self._say("\n".join([*lines, ""]), sys.stderr)
 
     def note(self, origin: int, text: str, stream: str = "") -> None:
         """Show lines under a cell, in grey, or as if printed to a ``stream``; any thread.
 
         To stderr if that is captured: ``%%capture`` takes no displays of ours.
         """
+        self.cell(origin).noted.add(text)
         text = printable(text)
         if self._kernel is None:
-            print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
+            self._say(f"{text}\n", sys.stdout if stream == "stdout" else sys.stderr)
         elif stream or (self.cell(origin).is_running and _stands_in("stderr")):
             content = {"name": stream or "stderr", "text": f"{text}\n"}
             self._publish(self.cell(origin), "stream", content)

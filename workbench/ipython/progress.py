@@ -15,7 +15,7 @@ from workbench.engine.queries import Describe, OwnReducers, PutProgress
 from workbench.engine.tally import CallTally
 from workbench.errors import GetTimeoutError
 from workbench.format import printable
-from workbench.ipython.output import Router
+from workbench.ipython.output import ERASE, Router
 from workbench.ref import ObjectRef
 from workbench.report import progress as texts
 from workbench.report.job_status import CallsStatus
@@ -26,8 +26,6 @@ AFTER = 1.0  # seconds until the line appears: shorter waits need none
 WORTH_WATCHING = 1_000_000  # bytes; storing less takes less than a second
 COUNTING = 0.05  # seconds to estimate how much will be stored
 EVERY = 0.5  # seconds between two updates
-
-_ERASE = "\r\x1b[K"
 
 
 @contextmanager
@@ -98,7 +96,7 @@ class CallsProgress:
         """Return the tally of the cell whose code is running here. None if it is over, or nobody
         would see it."""
         router, origin = self._router, self._router.origin()
-        if router.is_terminal or router.headless or not router.cell(origin).is_running:
+        if router.is_text(origin) or router.headless or not router.cell(origin).is_running:
             return None
         with self._lock:
             if origin not in self._shown:
@@ -207,11 +205,12 @@ class _ProgressLine:
         text = printable(str(what))
         is_new = not self._id
         self._id = self._id or self._router.display_id("progress")
-        if not self._router.is_terminal:
+        if not self._router.is_text(self._origin):
             bundle = {"text/plain": text} if isinstance(what, str) else what._repr_mimebundle_()
             self._router.display(self._origin, self._id, bundle, is_new)
-        elif sys.stdout.isatty():
-            sys.stdout.write(_ERASE + text + "\n" * (last and bool(text)))
+        elif self._router.is_terminal and sys.stdout.isatty():
+            self._router.passing_line = not last
+            sys.stdout.write(ERASE + text + "\n" * (last and bool(text)))
             sys.stdout.flush()
         elif last and text:
             print(text)

@@ -52,7 +52,10 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
         sheet.note(view_texts.nothing(now)["objects"])
     elif now.segments is None:
         sheet.note(view_texts.nothing(now)["segments"])
-    sheet.legend((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups)
+    empty = [(TRACK, view_texts.EMPTY)] if drawn else []
+    sheet.legend(
+        [*((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups), *empty]
+    )
 
 
 def occupancy_height(now: Snapshot, rows: int) -> float:

@@ -6,6 +6,7 @@ this process's id. What an engine can't tell is None, or says so.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -32,7 +33,7 @@ from workbench.format import (
     listed,
 )
 from workbench.report import reasons
-from workbench.report.processes import LEFT, Processes, actor_text, open_in
+from workbench.report.processes import Processes, actor_text, open_in
 
 MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
@@ -87,10 +88,17 @@ def is_internal(record: ObjectRecord) -> bool:
 
 
 def variables_of(places: Sequence[Place]) -> str:
-    """Name the first variables that have it; ``df, as it was at 12:00:00`` only without ``df``."""
+    """Name the first variables that have it; ``df, as it was at 12:00:00`` only without ``df``, and
+    ``Out[3]`` only if no other variable has it."""
     paths = [path.partition(", as it was at ") for path in dict(places)]
     plain = {name for name, note, _ in paths if not note}
-    return first_of(["".join(path) for path in paths if not path[1] or path[0] not in plain])
+    names = ["".join(path) for path in paths if not path[1] or path[0] not in plain]
+    persons = [name for name in names if not _OUTPUT.match(name)]
+    return first_of(persons or [name for name in names if name.startswith("Out[")] or names)
+
+
+_OUTPUT = re.compile(r"Out\[|_+\d*(?!\w)")
+"""How the names begin that IPython gives to a cell's result."""
 
 
 def first_of(variables: Sequence[str]) -> str:
@@ -106,12 +114,6 @@ def title_of(record: ObjectRecord, held: Held | None = None) -> str:
     return (
         names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
     )
-
-
-def title_to_ask_by(record: ObjectRecord, held: Held | None = None) -> str:
-    """Return the same; a title that is only a place begins with the short id."""
-    title = title_of(record, held)
-    return f"{id_of(record.id)[-8:]} {title}" if title == f"from {site_of(record)}" else title
 
 
 def id_of(id: int) -> str:
@@ -139,9 +141,8 @@ def site_of(record: ObjectRecord) -> str:
 
 def place_of(record: ObjectRecord, processes: Processes) -> str:
     """Return the same, with the process that runs that code if it isn't this one."""
-    site, maker = site_of(record), processes.maker(record.id)
-    known = maker != LEFT and not maker.startswith("this ")
-    return f"{site} of {maker}" if site and known else site
+    site = site_of(record)
+    return site and site + processes.of_another(record.id)
 
 
 def size_of(record: ObjectRecord) -> int | None:

@@ -73,12 +73,12 @@ def function_text(name: str) -> str:
     )
 
 
-def edited_text(module: str, where: str) -> str:
-    """Word that a process has an older version of a module; ``where``: what imported it."""
+def edited_text(module: str) -> str:
+    """Word that a process, the notebook's or a worker's, has an older version of a module."""
     return (
-        f"`{module}` was edited after {where} had imported it, and is used here as it was; a "
-        "process that imports it from now on has the edited one. "
-        f"`importlib.reload({module})` in the notebook loads it again in all of them."
+        f"`{module}` was edited after it had been imported, and is used as it was; a process that "
+        f"imports it from now on has the edited one. `importlib.reload({module})` in the notebook "
+        "loads it again in all of them."
     )
 
 

@@ -234,9 +234,10 @@ def row_of(
         for pin in facts.pins_of(record, processes, places)
     ]
     held: Held = {record.id: places}
+    title, whose = facts.title_of(record, held), processes.of_another(record.id)
     return Row(
         id=key_of(record.id),
-        title=facts.title_of(record, held),
+        title=f"{kind}{whose}" if whose and title == facts.id_of(record.id) else title,
         name=facts.names_of(record),
         held=facts.variables_of(places),
         kind=None if about is None and record.type is None else kind,

@@ -57,6 +57,11 @@ class Processes:
         made = self.made_by(id)
         return LEFT if made is None else self.name(made.client)
 
+    def of_another(self, id: int) -> str:
+        """Return `` of other.ipynb`` if the object is another process's."""
+        maker = self.maker(id)
+        return "" if maker == LEFT or maker.startswith("this ") else f" of {maker}"
+
     def made_by(self, id: int) -> ClientRecord | None:
         """Return the process that gave something its id; None if it has left."""
         prefix = id >> ID_BITS

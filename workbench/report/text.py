@@ -27,6 +27,7 @@ from workbench.format import (
 from workbench.report import facts, reasons
 from workbench.report.facts import Held
 from workbench.report.markup import Rich, Table, clip, page
+from workbench.report.processes import Processes
 from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -34,8 +35,14 @@ Item = TypeVar("Item")
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
 
+SMALL, MOST_SMALL = 10_000, 5
+"""Objects of fewer bytes that have no name share a line, if they are more than so many."""
+
 MOST_PUTS = 10
 """Objects of one `%put` that have a line each; of more, only the largest are shown."""
+
+SLOW = 0.5
+"""Seconds of pickling from which on a put's line says how to find out what takes long."""
 
 MOST_LETTERS = 60
 """Characters of a name: longer ones would push the other columns out of sight."""
@@ -87,6 +94,7 @@ class ObjectTable(Listing[ObjectRecord]):
     """Objects in some order. Prints as text, shows as a table; iterates over the records.
 
     There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
+    The ``small`` ones have no row.
     """
 
     records: tuple[ObjectRecord, ...]
@@ -94,29 +102,45 @@ class ObjectTable(Listing[ObjectRecord]):
     others: int = 0
     others_size: int = 0
     nothing: str = facts.NO_OBJECTS
+    processes: Processes | None = field(default=None, repr=False)
+    small: frozenset[int] = frozenset()
 
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
         """Return the table, on request with the ids that `workbench why` takes."""
-        left = self.records[most:]
+        small = [r for r in self.records if r.id in self.small and not ids]
+        large = [r for r in self.records if r.id not in self.small or ids]
+        left = large[most:]
         number, size = len(left) + self.others, sum(r.size for r in left) + self.others_size
-        more = f"and {human_count(number)} more, {human_bytes(size)}" if number else ""
+        more = [f"and {human_count(number)} more, {human_bytes(size)}"] if number else []
+        if small:
+            bytes = human_bytes(sum(r.size for r in small))
+            more.append(f"{human_count(len(small))} small ones, {bytes}: `%objects *` lists them")
         head = (*OBJECTS, "id") if ids else OBJECTS
         rows = tuple(
             (*self._row(record, ids), facts.id_of(record.id))[: len(head)]
-            for record in self.records[:most]
+            for record in large[:most]
         )
-        return Table(head, rows, ("size", "age"), more)
+        return Table(head, rows, ("size", "age"), "; ".join(more))
 
     def _row(self, record: ObjectRecord, ids: bool) -> tuple[str, ...]:
-        title = facts.title_of if ids else facts.title_to_ask_by
+        title = facts.title_of(record, self.held)
         return (
-            clip(title(record, self.held), MOST_LETTERS),
+            clip(title if ids else self._to_ask_by(record, title), MOST_LETTERS),
             facts.type_of(record),
             facts.figure(facts.size_of(record)),
             facts.where_text(record),
             ", ".join(reasons.chips(record)),
             facts.age_text(record),
         )
+
+    def _to_ask_by(self, record: ObjectRecord, title: str) -> str:
+        """Return the title; one that is only a place or an id begins with the short id, and says
+        whose the object is: ``00000002 from Cell In[3] of other.ipynb``."""
+        site = facts.site_of(record)
+        place = f" from {site}" if site else ""
+        if title not in (place.lstrip(), id := facts.id_of(record.id)):
+            return title
+        return id[-8:] + place + (self.processes.of_another(record.id) if self.processes else "")
 
 
 def objects(
@@ -128,8 +152,11 @@ def objects(
     others: int = 0,
     others_size: int = 0,
     searched: bool = False,
+    processes: Processes | None = None,
 ) -> ObjectTable:
-    """Return all objects except Workbench's own. Raises `ValueError` if there is no such order.
+    """Return all objects except Workbench's own, and freed ones of which only refs are left.
+
+    Raises `ValueError` if there is no such order.
 
     ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
     ``age`` puts the greatest first; ``others`` and their bytes are not in ``found``. ``searched``:
@@ -138,13 +165,16 @@ def objects(
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
     every = searched or not pattern
-    records = [r for r in found if not facts.is_internal(r) and (every or _matches(r, pattern))]
+    there = [r for r in found if not facts.is_internal(r) and (r.state != "freed" or r.viewers)]
+    records = [r for r in there if every or _matches(r, pattern)]
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
     nothing = facts.no_match(pattern) if pattern else facts.NO_OBJECTS
     listed = tuple(records[: len(records) - len(left)])
-    return ObjectTable(listed, held or {}, others, others_size, nothing)
+    small = frozenset(r.id for r in listed if not pattern and not r.names and r.size < SMALL)
+    small = small if len(small) > MOST_SMALL else frozenset()
+    return ObjectTable(listed, held or {}, others, others_size, nothing, processes, small)
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:
@@ -193,6 +223,8 @@ def put_line(label: str, about: About) -> str:
     )
     took = human_seconds(seconds)
     line = f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
+    if about.pickle_seconds >= SLOW:
+        line += f"; `%cost {label}` shows what takes so long"
     return printable(line)
 
 

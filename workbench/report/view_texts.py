@@ -39,21 +39,22 @@ LEAST_COPY = 1 << 20
 
 LESSONS = {
     "pins": (
-        "Live: a name, a ref, a task or another object refers to it, or arrays show it. An "
-        "object that nothing refers to is deleted automatically.",
+        "An object lives while a name, a ref, a task or another object refers to it, or an array "
+        "shows it.",
         "To let go: delete the variables that hold or show it (del x), and %free its name. Select "
         "an object: “Copy %why” tells what ends each reason.",
         "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else "
         "goes to disk when memory runs short, and comes back when it is read.",
     ),
     "costs": (
-        "Pickle is the time to take an object apart. Copy is the time to bring its bytes into "
-        "shared memory. Load is the time to build it again in the process that read it first.",
+        "Pickle takes an object apart, copy brings its bytes into shared memory, load builds it "
+        "again in the process that reads it first.",
         "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What "
         "is pickled costs time on both sides. Select an object for its parts.",
     ),
 }
-"""Text in the place of an object's details, until one is selected."""
+"""Texts in the place of an object's details, until one is selected: a sentence, and what a page
+shows behind a "?"."""
 
 
 def lessons(can: Abilities) -> dict[str, tuple[str, ...]]:
@@ -220,10 +221,18 @@ def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
     return dict(snapshot.memory.processes).get(worker.pid)
 
 
+EMPTY = "no object"
+"""What the legend calls the empty parts of a segment."""
+
+
 def filled_text(segment: SegmentRecord) -> str:
-    """Word how full a segment is; a file is as large as its content."""
-    live = human_bytes(segment.live)
-    return live if segment.disk else f"{live} live of {human_bytes(segment.granted)}"
+    """Word how full a segment is, and how much of its length was given back to the machine; a file
+    is as large as its content."""
+    live, gone = human_bytes(segment.live), segment.end - segment.granted
+    if segment.disk:
+        return live
+    given = f", {human_bytes(gone)} given back" if gone > 0 else ""
+    return f"{live} live of {human_bytes(segment.granted)}{given}"
 
 
 # -- the last two minutes ------------------------------------------------------------------------

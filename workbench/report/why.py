@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from workbench.core.descriptions import Account, PinRecord
 from workbench.core.events import Place
 from workbench.core.snapshot import WorkerRecord
-from workbench.format import UNKNOWN, count, human_bytes, human_count
+from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.report import facts, reasons
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
@@ -96,14 +96,28 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
         stays = "its bytes stay as long as arrays show them"
         what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
     asked = Asked(name, ref, deep or f"%why {name or ref} --deep")
-    found = [reason for pin in _sorted(account.pins) for reason in _reasons(pin, processes, asked)]
+    found = [
+        reason
+        for pin in _sorted(account.pins, processes)
+        for reason in _reasons(pin, processes, asked)
+    ]
     complete = all(pin.complete for pin in account.pins) and not account.unknown
-    return Why(what, tuple(found), complete, account.unknown)
+    return Why(what, tuple(_each_code_once(found)), complete, account.unknown)
 
 
-def _sorted(pins: Iterable[PinRecord]) -> list[PinRecord]:
-    """Sort the session's own places last: they are the least important.
+def _each_code_once(found: Iterable[ReasonText]) -> Iterator[ReasonText]:
+    """Leave out code that an earlier reason has: a second run would fail, or hit something else."""
+    told: set[str] = set()
+    for reason in found:
+        again = reason.code and reason.code in told
+        yield ReasonText(reason.text, f"{reason.action}, as above") if again else reason
+        told.add(reason.code)
 
+
+def _sorted(pins: Iterable[PinRecord], processes: Processes) -> list[PinRecord]:
+    """Sort this process's variables behind others: code for those may need a variable.
+
+    The session's own places are last: they are the least important.
     For a function that was sent, the session keeps what it captured, in this process and in
     workers; the reason "inside function" covers that already.
     """
@@ -120,6 +134,7 @@ def _sorted(pins: Iterable[PinRecord]) -> list[PinRecord]:
             first.append(replace(pin, places=others))
         if not is_inside:
             last.append(replace(pin, places=own, complete=True))
+    first.sort(key=lambda pin: bool(pin.places) and processes.is_here(pin.client))
     return first + last
 
 
@@ -143,10 +158,13 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
     """Yield a holding process's reasons: one per place, and one on what it didn't search."""
     where = processes.name(pin.client)
     for place in pin.places:
-        text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
+        told = _keeper(place)
+        if place.by == "copy":
+            told = f"joblib's copy of {told}, kept while that lives"
+        text = reasons.phrase(pin.reason, f"{where}: {told}")
         action = _action(place, pin, processes, asked)
         worker = processes.pool_worker(pin.client)
-        code = place.cut
+        code = "" if place.keeper in ("local", "context") else place.cut
         if worker is not None and place.cut:
             code = "" if worker.host else _code_to_end(worker)
         yield ReasonText(text, action, code)
@@ -181,6 +199,12 @@ def _keeper(place: Place) -> str:
             return f"{path}{many} in {where}, which waits to go on: `{place.by}`"
         case "thread":
             return f"the thread {place.path!r}, which runs"
+        case "call":
+            due = f"due in {human_seconds(float(where))}" if where else ""
+            call = f"a timer of the event loop, {due}" if due else "the event loop's next call"
+            return f"{call}: {path}" if place.path else call
+        case "local":
+            return f"{path}{many}, which belongs to one thread"
         case "task":
             return f"asyncio's task {place.path!r}, which runs {where}()"
         case "context":
@@ -195,7 +219,8 @@ def _keeper(place: Place) -> str:
             return "what IPython or Workbench is doing just now"
         case "outside":
             of = f"{place.path} objects, which are" if place.path else "what is"
-            return f"{of} held where Python doesn't show it: in C code, or in an expression"
+            hidden = "in C code (say, what `atexit` was given), or in an expression"
+            return f"{of} held where Python doesn't show it: {hidden}"
     return f"{path}{many}"
 
 
@@ -204,7 +229,11 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
     free = reasons.let_go(pin, asked.name, asked.ref)  # '' if arrays keep the bytes in any case
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
-        case "runs" | "cell" | "thread":
+        case "local" | "context" if place.cut:
+            return f"`{place.cut}` in the thread or task that set it{other}"
+        case "call" if not place.cut:
+            return "it ends then; or call `cancel()` of what `call_later` returned, if you kept it"
+        case "runs" | "cell" | "thread" | "task" if not place.cut:
             what = "function" if place.keeper == "runs" else place.keeper
             return f"it ends with that {what}{other}"
         case "own":
@@ -214,7 +243,7 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
                 "this process" if here else processes.name(pin.client)
             )
     if not place.cut:
-        return free or f"let go of {_keeper(place)}"
+        return free or f"end what uses {_keeper(place)}, or put back what was there"
     if here:
         return f"`{place.cut}`"
     if namespace := processes.namespace(pin.client):

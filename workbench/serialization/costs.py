@@ -285,7 +285,8 @@ class _Account:
         return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
     def _measured(self, tally: Tally) -> float | None:
-        """Return the seconds to pickle it alone, scaled up if it is a sample; None if unknown."""
+        """Return the seconds to pickle it alone, scaled up if it is a sample, or if its time was up
+        before all was pickled; None if unknown."""
         left = min(self._for_parts.seconds_left, self._spend.part)
         if left <= 0:
             return None
@@ -293,7 +294,10 @@ class _Account:
         alone = some[0] if len(some) == 1 else some
         try:
             taken = self._measure(alone, self._reducers, tally.known, left)
-        except Exception:  # out of time, or it can be pickled only as a part of its owner
+        except OutOfTimeError as early:
+            done = early.figures.inband
+            return left * max(tally.figures.inband / done, 1.0) if done else None
+        except Exception:  # it can be pickled only as a part of its owner
             return None
         return taken.seconds * tally.count / len(some)
 
@@ -334,6 +338,9 @@ class _Account:
         if seconds is not None:
             seconds = most = min(seconds, most)
         children = [self.cost(part, path, most) for part in shown]
+        known = [child.seconds for child in children if child.seconds is not None]
+        if seconds is None and known:  # it takes at least as long
+            seconds = min(sum(known), most)
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
         hidden = (part.figures for part in tally.parts.values() if part not in shown)
         rest = functools.reduce(Figures.plus, hidden, Figures())

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from workbench.errors import SerializationError
 from workbench.expressions import error_line, type_of
 from workbench.format import human_count
+from workbench.ray_api import IN_FAILURES, missing
 from workbench.report.markup import Rich, Table, code, page
 from workbench.serialization import interchange
 from workbench.serialization.arrays import Reducers
@@ -79,6 +80,9 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.path} ({self.type}): {self.why}\n    {self.advice}"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing("'Failure' object", name, IN_FAILURES)
+
 
 class _Answer(NamedTuple):
     ok: bool
@@ -104,14 +108,11 @@ class Inspection(Rich, _Answer):
 
     def _text(self) -> str:
         if self.ok:
-            return f"`{self.name}` can be stored{self._limit()}.{self._untried()}"
+            untried = f" Whether it can be built again was not tried: {self.not_tried}."
+            return f"`{self.name}` can be stored{self._limit()}.{untried * bool(self.not_tried)}"
         count = len(self.failures)
         head = f"{count} part{'s' if count > 1 else ''} can't be stored{self._limit()}:"
         return "\n".join([head, *listed(self.failures, MOST_LISTED, "the answer's")])
-
-    def _untried(self) -> str:
-        text = f" Whether it can be built again was not tried: {self.not_tried}."
-        return text if self.not_tried else ""
 
     def _limit(self) -> str:
         if not self.only_first:
@@ -375,8 +376,9 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     names = " or ".join(parts) if len(parts) < 4 else "Something"
     if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
         is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
-        advice = f". {FLATTEN}" if is_deep else ""
-        return f"{names} can't be serialized: {error_line(error)}{advice}"
+        if is_deep:
+            return f"{names} can't be serialized: it is nested too deeply. {FLATTEN}"
+        return f"{names} can't be serialized: {error_line(error)}"
     first = failures[0].path
     if len(failures) == 1 and first in parts:
         head = f"{first} can't be serialized."

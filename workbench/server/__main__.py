@@ -24,7 +24,9 @@ def main() -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # three for each client
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
-    started = start(sys.argv[1], limits)
+    started = None
+    with contextlib.suppress(OSError):  # no process or descriptor left now
+        started = start(sys.argv[1], limits)
     # Imported late: the forkserver has the most to import, and the first result waits for it.
     from workbench.core.session import Session
     from workbench.server.forkserver_client import ForkserverClient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ import msgspec
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.server.forkserver_start import Started, start
+from workbench.system import limits
 from workbench.wire.buffers import Inbox, Outbox
 
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
@@ -21,16 +23,22 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 class ForkserverClient:
     """The forkserver's process and socket. The loop polls ``sock``; each start makes a new one.
 
-    ``started`` is the first process; ``settings``: the text that it was started with; ``limits``:
-    how many open files it may have, as the server had before it raised its own limit.
+    ``started`` is the first process, None if it couldn't be started: the first Fork tries again;
+    ``settings``: the text that it is started with; ``files``: how many it may have open, as the
+    server had before it raised its own limit.
     """
 
-    def __init__(self, started: Started, settings: str, limits: tuple[int, int]) -> None:
+    def __init__(self, started: Started | None, settings: str, files: tuple[int, int]) -> None:
         self._settings = settings
-        self._limits = limits
+        self._files = files
         self.pids: dict[int, int] = {}  # of workers that were asked for and live; 0: not yet forked
         self._turned_away: set[int] = set()  # pids of workers that couldn't connect
-        self._takes(started)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.sock = socket.socket()
+        self.sock.close()
+        self._outbox = Outbox()
+        if started is not None:
+            self._takes(started)
 
     def _takes(self, started: Started) -> None:
         self._process, self.sock = started
@@ -43,9 +51,9 @@ class ForkserverClient:
         if isinstance(instruction, Fork):
             if self.sock.fileno() < 0:
                 try:
-                    self._takes(start(self._settings, self._limits))
+                    self._takes(start(self._settings, self._files))
                 except OSError as error:  # no process or descriptor left now
-                    why = os.strerror(error.errno or 0)
+                    why = limits.reason(error) or os.strerror(error.errno or 0)
                     yield WorkerExited(instruction.worker, 0, unforked=why)
                     return
             self.pids[instruction.worker] = 0
@@ -75,6 +83,7 @@ class ForkserverClient:
                 self._turned_away.discard(pid)
                 events[place] = WorkerExited(event.worker, 0, unforked="no file descriptors left")
         if not more:
+            assert self._process is not None
             with suppress(subprocess.TimeoutExpired):  # its own exit status, not that of our kill
                 self._process.wait(1)
             self.close()
@@ -97,6 +106,8 @@ class ForkserverClient:
     def close(self) -> None:
         """Hang up, and wait until the forkserver has ended its workers and itself."""
         self.sock.close()
+        if self._process is None:
+            return
         if not any(self.pids.values()):  # it may be busy importing, and has nothing to end
             self._process.kill()
         try:

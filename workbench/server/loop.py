@@ -225,7 +225,7 @@ class Server:
     def _poll_forkserver(self) -> None:
         """Poll the forkserver's socket, if that is a new one."""
         sock = self._forkserver.sock
-        if sock is not self._polled:
+        if sock is not self._polled and sock.fileno() >= 0:
             self._polled = sock
             self._epoll.register(sock, select.EPOLLIN)
 

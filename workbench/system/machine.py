@@ -11,6 +11,7 @@ import re
 import resource
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from workbench.system.sizes import parse_bytes
@@ -72,6 +73,12 @@ def memory_limits(
     except ValueError:
         pass
     return limits
+
+
+def process_limit(root: Path = Path("/")) -> int | None:
+    """Return how many processes and threads our cgroups allow in all; None: as many as you like."""
+    limits = (_number(directory / "pids.max") for directory in _cgroups(root, "pids"))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
@@ -154,6 +161,16 @@ def reset_peak_memory() -> bool:
 def peak_memory() -> int:
     """Return the most memory that this process has had, in bytes, since its start or last reset."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def be_ended_first() -> None:
+    """Have Linux choose this process and those that it starts when memory has run out: without it,
+    the largest is killed, such as the notebook's kernel or JupyterLab.
+
+    A process may always raise its own score (proc_pid_oom_score_adj(5)). Ray does so for workers.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 # -- processes, sockets, file systems -------------------------------------------------------------

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from workbench.api.serializers import register_serializer as register_serializer
     from workbench.util.actor_pool import ActorPool as ActorPool
     from workbench.util.queue import Queue as Queue
+    from workbench.util.unordered import as_completed as as_completed
+    from workbench.util.unordered import map_unordered as map_unordered
 
 _HOME = {
     "ActorPool": "util.actor_pool",
     "Queue": "util.queue",
+    "as_completed": "util.unordered",
     "deregister_serializer": "api.serializers",
     "inspect_serializability": "api.serializers",
     "list_named_actors": "api.actor_control",
+    "map_unordered": "util.unordered",
     "register_serializer": "api.serializers",
 }
 
@@ -35,7 +39,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         from workbench.ray_api import IN_UTIL, missing
 
-        raise missing("workbench.util", name, IN_UTIL)
+        raise missing("module 'workbench.util'", name, IN_UTIL)
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)
     globals()[name] = value
     return value

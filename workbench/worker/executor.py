@@ -171,7 +171,8 @@ class TaskExecutor:
             here = here._replace(actor=host.id, restarted=host.is_restarted)
         if run is not None:
             cpus = 0.0 if host is not None else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
-            here = here._replace(task=run.task, name=run.name, cpus=cpus)
+            cancelled = self._interrupts.is_stopping(run.task)
+            here = here._replace(task=run.task, name=run.name, cpus=cpus, cancelled=cancelled)
         return here
 
     def _origin(self) -> int:

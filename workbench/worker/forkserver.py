@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 
 import msgspec
 
@@ -22,6 +23,8 @@ from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.server.forkserver_start import OWN_PYTHONPATH
 from workbench.server.settings import Settings, settings_of
+from workbench.system import limits
+from workbench.system.machine import be_ended_first
 from workbench.system.parent_death import die_with_parent
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import run_worker
@@ -106,7 +109,8 @@ class Forkserver:
         except OSError as error:  # out of processes, of descriptors or of memory, at this moment
             if remains is not None:
                 remains.close()
-            self._outbox.put(WorkerExited(worker, 0, unforked=os.strerror(error.errno or 0)))
+            why = limits.reason(error) or os.strerror(error.errno or 0)
+            self._outbox.put(WorkerExited(worker, 0, unforked=why))
             return
         if pid:
             self._remains[worker] = remains
@@ -125,8 +129,11 @@ class Forkserver:
             for other in self._remains.values():
                 other.close()
             self._remains.clear()
+            be_ended_first()
             run_worker(worker, forkserver, self._settings, remains)
             status = 0
+        except Exception as error:
+            os.write(2, (limits.reason(error) or traceback.format_exc()).encode())
         finally:
             os._exit(status)
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.engine.conftest import Opens
 from tests.contract.engine.systems import Cluster
+from tests.course.answers import typed
 from tests.kernel.test_course import EDITIONS, answer, answers_of, code_cells, said
 from workbench.course.checks import STATES
 from workbench.course.words import ENGLISH
@@ -21,7 +22,7 @@ def test_a_notebook_runs_but_for_one_line(cluster: Cluster, alone: Opens, editio
         pytest.skip("on Dask processes of a machine share no memory")
     module, path = EDITIONS[edition]
     answers, book = answers_of(module), alone()
-    exercise = guess = ""
+    exercise = task = guess = ""
     for cell in code_cells(path):
         tags = cell.metadata.get("tags", ())
         source = cell.source.replace(LOADS, f"{LOADS}\n%workbench start {cluster.start}")
@@ -37,12 +38,12 @@ def test_a_notebook_runs_but_for_one_line(cluster: Cluster, alone: Opens, editio
         done = book.run(source, headless=True)
         assert done.error is None or "raises-exception" in tags, done.failure
         if "exercise" in tags:
-            exercise = cell.id
+            exercise, task = cell.id, cell.source
         elif "check" in tags:
             assert not said(done).startswith(f"{exercise}: {RIGHT}"), said(done)
             for wrong in answers.wrong[exercise]:  # the right one may come after some of them
-                book.run(wrong.source, headless=True)
-            solved = answer(book, answers.right[exercise])
+                book.run(typed(wrong.source, task), headless=True)
+            solved = answer(book, typed(answers.right[exercise], task))
             assert solved.error is None, solved.failure
             accepted = said(book.run(source, headless=True))
             assert accepted.startswith(f"{exercise}: {RIGHT}"), accepted

@@ -1,4 +1,5 @@
-"""Looking: lists, %why, %cost, the session's line and record; what isn't known is said so."""
+"""Looking: lists, %why, %cost, the session's line and record; what isn't known, or an engine can't
+do, is said so, and in the docs."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
+from tests.contract.engine.table import PAGE, abilities, of_engines, page_with
 
 GONE = """
 for _ in range(20_000):
@@ -114,3 +116,23 @@ def test_lacks_are_said_where_they_matter(book: Book, cluster: Cluster, ability:
         told = book.run(cell.replace("{start}", cluster.start))
     said = re.sub(r"\s+", " ", told.failure + told.text() + told.text("stderr"))
     assert book.lacks.get(ability, "") in said
+
+
+CAN = abilities()
+
+
+def test_the_page_has_the_table() -> None:
+    page = PAGE.read_text()
+    message = "the page isn't what the engines say: python -m tests.contract.engine.table"
+    assert page_with(of_engines(), page) == page, message
+
+
+@pytest.mark.parametrize("engine", CAN)
+def test_what_is_lacking_is_said_in_three_sentences(engine: str) -> None:
+    for ability, lack in CAN[engine].lacking().items():
+        sentences = re.split(r"(?<=\.) ", lack)
+        assert len(sentences) >= 3, ability
+        for sentence in sentences:
+            assert sentence[:1].isupper() or sentence[:1] == "`", sentence
+            assert sentence.endswith("."), sentence
+    assert not CAN["local"].lacking()

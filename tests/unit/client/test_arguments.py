@@ -20,7 +20,7 @@ from workbench.engine.base import Engine
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import serialize_small
 
-NOBODY = cast(Engine, None)  # nothing here asks a ref for more than its id
+NOBODY = cast(Engine, object())  # nothing here asks a ref for more than its id
 
 
 def nowhere(value: Any) -> None:

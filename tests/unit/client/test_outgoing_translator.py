@@ -1,4 +1,5 @@
-"""What the server is told of calls that went by a line: nothing, once nobody can ask for them."""
+"""What the server is told of calls that went by a line, and of views: nothing, once nobody can ask
+for them."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from tests.unit.client.conftest import ACTOR, FORM, LINE, NONE, Gone, Process
@@ -15,6 +17,7 @@ from workbench.client.direct_calls import MOST_UNHEARD
 from workbench.client.direct_line import DirectLine
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.memory.views import Watch
 
 
 class Ring:
@@ -172,3 +175,50 @@ def test_finalizers_append_while_it_is_looked_through(process: Process) -> None:
     finally:
         gc.set_threshold(*threshold)
         gc.enable()
+
+
+OBJECT, SEGMENT = 5, 9
+DONE = ev.Done(1, (), 0.0)
+VIEW, UNVIEW = ev.View(OBJECT, SEGMENT), ev.Unview(((OBJECT, SEGMENT),))
+
+
+class Viewer:
+    """Queues what its views, their ends and its tasks have to say."""
+
+    def __init__(self, process: Process) -> None:
+        self.queued: list[Any] = []
+        self._process = process
+        self._watches: list[Watch] = []  # as `Views` keeps them
+
+    def view(self, segment: int = SEGMENT) -> Any:
+        array = np.zeros(1)
+        watch = Watch.of(array, self.queued.append, OBJECT)
+        watch.segment = segment
+        self._watches.append(watch)
+        self.queued.append(ev.View(OBJECT, segment))
+        return array
+
+    def said(self) -> list[Any]:
+        queued, self.queued[:] = list(self.queued), []
+        return self._process.translate(*queued)
+
+
+def test_views_of_an_argument_are_told_if_they_outlive_its_task(process: Process) -> None:
+    viewer = Viewer(process)
+    first = viewer.view()
+    del first
+    second, third = viewer.view(), viewer.view(SEGMENT + 1)
+    del third
+    viewer.queued.append(DONE)
+    assert viewer.said() == [VIEW, DONE]
+    del second
+    assert viewer.said() == [UNVIEW]
+
+
+def test_who_has_a_handle_tells_each_use(process: Process) -> None:
+    """What was read last moves to disk last."""
+    process.base.objects.values[OBJECT] = NONE
+    viewer = Viewer(process)
+    view = viewer.view()
+    del view
+    assert viewer.said() == [VIEW, UNVIEW]

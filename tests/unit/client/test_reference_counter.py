@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.engine.base import Engine
 
-NOBODY = cast(Engine, None)  # nothing here asks a handle for more than its id
+NOBODY = cast(Engine, object())  # nothing here asks a handle for more than its id
 
 STEPS = st.sampled_from(["borrow", "let go", "send one", "send one, interrupted", "send all"])
 

@@ -10,7 +10,7 @@ import pytest
 
 from workbench.client.shared_segments import SharedSegments
 from workbench.core import instructions as do
-from workbench.errors import ObjectLostError, OutOfDescriptorsError
+from workbench.errors import LimitError, ObjectLostError
 from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
@@ -64,7 +64,7 @@ def test_one_that_its_maker_has_yet_to_send_is_asked_for_again() -> None:
 def test_it_says_why_there_is_none() -> None:
     with pytest.raises(ObjectLostError, match="it has moved"):
         Server(None, says="it has moved").segments.need(SEGMENT)
-    with pytest.raises(OutOfDescriptorsError, match="can open no more files"):
+    with pytest.raises(LimitError, match="can open no more files"):
         Server([]).segments.need(SEGMENT)  # it was lost on the way: there is no place for it
     server = Server([3])
     server.views.error = errno.ENOMEM

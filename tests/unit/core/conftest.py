@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,6 +15,7 @@ from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.session import Session
 
 FUNCTION = ev.Value(b"a function")
+T = TypeVar("T")
 
 
 class Stage:
@@ -53,6 +55,17 @@ class Stage:
                 self.starting.append(instruction.worker)
         return out
 
+    def say(self, peer: Peer, *events: ev.Event) -> list[do.Anything]:
+        """The peer says these, and the batch is handed over."""
+        for event in events:
+            peer.post(event)
+        return self.turn()
+
+    def hears(self, said: T) -> T:
+        """The batch is handed over, with what a peer has just ``said``."""
+        self.turn()
+        return said
+
     def all_read(self) -> None:
         """Everybody takes in and answers everything, until nobody has anything to say."""
         self.turn()
@@ -64,6 +77,16 @@ class Stage:
                 peer.read_all()
             self.turn()
         raise AssertionError("they never come to an end")
+
+    def all_hear(self, said: T) -> T:
+        """Everybody takes in what comes of what a peer has just ``said``."""
+        self.all_read()
+        return said
+
+    def finish(self, worker: Peer, values: tuple[ev.Value, ...], seconds: float) -> None:
+        """What the worker runs is over, and everybody knows."""
+        worker.finish(values, seconds)
+        self.all_read()
 
     def meet(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
         """Somebody who is about to say Hello."""
@@ -116,6 +139,7 @@ class Stage:
 
 Make = Callable[..., Stage]
 Pair = Callable[..., tuple[Stage, Peer, Peer]]
+Drivers = Callable[..., tuple[Stage, list[Peer]]]
 
 
 @pytest.fixture
@@ -127,8 +151,19 @@ def stage() -> Make:
 def pair(stage: Make) -> Pair:
     """Makes a stage, its first driver, and its first worker."""
 
-    def make(**options: int) -> tuple[Stage, Peer, Peer]:
+    def make(linger: float = 0.0, **options: Any) -> tuple[Stage, Peer, Peer]:
         made = stage(**options)
-        return made, made.driver(), made.worker()
+        return made, made.driver(linger), made.worker()
+
+    return make
+
+
+@pytest.fixture
+def drivers(stage: Make) -> Drivers:
+    """Makes a stage, and so many drivers."""
+
+    def make(count: int = 1, linger: float = 0.0, **options: Any) -> tuple[Stage, list[Peer]]:
+        made = stage(**options)
+        return made, [made.driver(linger) for _ in range(count)]
 
     return make

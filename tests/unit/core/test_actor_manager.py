@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -22,17 +22,13 @@ from workbench.core.tasks import AHEAD, ActorState
 
 def create(s: Stage, driver: Peer, cpus: int = 0, **options: Any) -> int:
     """Have an actor made; returns its handle's object."""
-    actor = driver.create(s.function(driver), cpus, **options)
-    s.turn()
-    return actor
+    return s.hears(driver.create(s.function(driver), cpus, **options))
 
 
 def home(s: Stage) -> Peer:
     """The worker in which the actor is made, when it is."""
-    worker = s.worker()
-    s.all_read()
-    worker.finish((NONE,), 0.0)
-    s.all_read()
+    worker = s.all_hear(s.worker())
+    s.finish(worker, (NONE,), 0.0)
     return worker
 
 
@@ -41,11 +37,9 @@ def call(driver: Peer, actor: int) -> int:
     return result
 
 
-def test_it_goes_with_its_last_call(stage: Make) -> None:
-    s = stage(workers=1)
-    driver, _ = s.driver(), s.driver()
-    call(driver, create(s, driver))
-    s.turn()
+def test_it_goes_with_its_last_call(drivers: Drivers) -> None:
+    s, (driver, _) = drivers(2, workers=1)
+    s.hears(call(driver, create(s, driver)))
     assert s.session.state.scheduler.actors
     s.leave(driver)
     assert not s.session.state.scheduler.actors
@@ -57,8 +51,7 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     maker, other, _ = s.driver(), s.driver(), s.worker()
     actor = create(s, maker)
     other.borrow((actor,))
-    result = call(other, actor)
-    s.turn()
+    result = s.hears(call(other, actor))
     s.leave(maker)
     assert [run.task for run in home(s).runs] == [result]
 
@@ -87,9 +80,8 @@ def test_an_actor_whose_worker_could_not_be_forked_gets_another(pair: Pair) -> N
     assert s.session.state.scheduler.actors[actor].state is ActorState.STARTING
 
 
-def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
-    s = stage(workers=2)
-    driver = s.driver()
+def test_actors_wait_for_processors_that_other_actors_have(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=2)
     first, _, third = (create(s, driver, 1000) for _ in range(3))
     assert len(s.starting) == 2 + 2  # the pool's, and two actors'
     fourth = create(s, driver)  # it asks for none
@@ -97,8 +89,7 @@ def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
     assert actors[fourth].worker is not None
     assert actors[third].worker is None
     create(s, driver, 2000)
-    driver.post(ev.KillActor(first))
-    s.turn()
+    s.say(driver, ev.KillActor(first))
     while s.starting:
         s.worker()
     died = actors[first].worker
@@ -109,9 +100,8 @@ def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
     assert len(s.starting) == 1  # the one behind it needs both
 
 
-def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> None:
-    s = stage(workers=2)
-    driver = s.driver()
+def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=2)
     workers = [s.worker(), s.worker()]
     for running, cpus in ((2, 0), (1, 1000), (1, 1000)):
         if cpus:
@@ -121,13 +111,11 @@ def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> N
         s.all_read()
         assert sum(bool(worker.runs) for worker in workers) == running
         while any(worker.runs for worker in workers):
-            next(worker for worker in workers if worker.runs).finish((NONE,), 1.0)
-            s.all_read()
+            s.finish(next(worker for worker in workers if worker.runs), (NONE,), 1.0)
 
 
-def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> None:
-    s = stage(workers=1)
-    one, other = s.driver(), s.driver()
+def test_of_two_with_one_name_one_is_made_and_both_hear_which(drivers: Drivers) -> None:
+    s, (one, other) = drivers(2, workers=1)
     first, second = (create(s, d, name="actor:it", request=7) for d in (one, other))
     assert of(do.Found, one.inbox) == of(do.Found, other.inbox) == [do.Found(7, first)]
     actors = s.session.state.scheduler.actors
@@ -135,14 +123,12 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     assert actors[first].state is ActorState.STARTING
 
 
-def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
-    s = stage(workers=1)
-    maker, other = s.driver(), s.driver()
+def test_a_name_keeps_an_actor_only_if_it_is_detached(drivers: Drivers) -> None:
+    s, (maker, other) = drivers(2, workers=1)
     kept = create(s, maker, name="actor:kept", detached=True)
     short = create(s, maker, name="actor:short")
     actors = s.session.state.scheduler.actors
-    other.post(ev.Find(1, "actor:short"))
-    s.turn()
+    s.say(other, ev.Find(1, "actor:short"))
     assert do.Found(1, short) in other.inbox
     other.holds[short] += 1
     s.leave(maker)
@@ -152,9 +138,7 @@ def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
     assert set(actors) == {kept}
     again = create(s, other, name="actor:short", request=2)
     assert do.Found(2, again) in other.inbox
-    other.post(ev.KillActor(again))
-    other.post(ev.Find(3, "actor:short"))
-    s.turn()
+    s.say(other, ev.KillActor(again), ev.Find(3, "actor:short"))
     assert do.Found(3, 0) in other.inbox
 
 
@@ -163,8 +147,7 @@ def test_after_a_kill_nothing_is_sent_to_the_old_worker(pair: Pair) -> None:
     actor = create(s, driver, restarts=1)
     old = home(s)
     driver.post(ev.KillActor(actor, restart=True))
-    result = call(driver, actor)
-    s.all_read()
+    result = s.all_hear(call(driver, actor))
     assert not old.runs
     s.crash(old)
     assert [run.task for run in home(s).runs] == [result]
@@ -180,8 +163,7 @@ def test_that_it_is_being_made_is_none_of_its_calls(pair: Pair) -> None:
         return record.state, record.calls
 
     assert told() == ("being made", 0)
-    call(driver, actor)
-    s.turn()
+    s.hears(call(driver, actor))
     assert told() == ("being made", 1)
     home(s)
     assert told() == ("alive", 1)
@@ -195,18 +177,14 @@ def test_that_it_is_being_made_is_none_of_its_calls(pair: Pair) -> None:
         ("it leaves", b"left by exit_actor()"),
     ],
 )
-def test_who_calls_one_that_has_ended_hears_why(stage: Make, end: str, says: bytes) -> None:
-    s = stage(workers=1)
-    driver, maker = s.driver(), s.worker()
+def test_who_calls_one_that_has_ended_hears_why(pair: Pair, end: str, says: bytes) -> None:
+    s, driver, maker = pair(workers=1)
     (argument,) = driver.submit(s.function(driver), (), ())
     actor = create(s, driver, deps=(argument,))
-    result = call(driver, actor)
-    s.all_read()
-    maker.finish((BOOM if end == "its argument fails" else NONE,), 0.0)
-    s.all_read()
+    result = s.all_hear(call(driver, actor))
+    s.finish(maker, (BOOM if end == "its argument fails" else NONE,), 0.0)
     if end == "it can't be made":
-        s.worker()
-        s.all_read()
+        s.all_hear(s.worker())
         next(peer for peer in s.peers.values() if peer.runs).finish((BOOM,), 0.0)
     elif end == "it leaves":
         home(s).post(ev.Leave())
@@ -221,8 +199,7 @@ def test_calls_in_no_order_are_not_held_up_by_the_argument_of_another(pair: Pair
     worker = home(s)
     (late,) = driver.submit(s.function(driver), (), ())
     driver.submit(0, (late,), (), actor=actor)
-    soon = call(driver, actor)
-    s.all_read()
+    soon = s.all_hear(call(driver, actor))
     assert [run.task for run in worker.runs] == [soon]
 
 
@@ -239,8 +216,7 @@ def test_a_full_concurrency_group_holds_up_no_other(pair: Pair) -> None:
     sent = [run.task for run in first.runs]
     assert [task for task in sent if task in many] == many[: 2 + AHEAD]
     assert [task for task in sent if task not in many] == few + unknown
-    driver.post(ev.KillActor(actor, restart=True))
-    s.turn()
+    s.say(driver, ev.KillActor(actor, restart=True))
     s.crash(first)
     again = [run.task for run in home(s).runs]  # but for those that had begun
     assert unknown[0] in again

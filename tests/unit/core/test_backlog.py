@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.patience import THOROUGH
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Drivers, Make, Stage
 from tests.unit.core.invariants import check
 from tests.unit.core.peers import ABOUT, Peer, of
 from workbench.core import events as ev
@@ -54,29 +54,25 @@ def turns(s: Stage) -> int:
     return count
 
 
-def test_what_a_container_holds_dies_in_parts(stage: Make) -> None:
-    s = stage()
-    holder, other = s.driver(), s.driver()
+def test_what_a_container_holds_dies_in_parts(drivers: Drivers) -> None:
+    s, (holder, other) = drivers(2)
     objects = put(s, holder, MANY)
     outer = other.put(ev.Value(b"P", contains=tuple(objects)))
-    holder.post(ev.Drop(tuple(objects)))
-    s.turn()
+    s.say(holder, ev.Drop(tuple(objects)))
     assert len(s.session.state.catalog) == MANY + 1
     other.drop(outer)
     assert turns(s) >= MANY // STEPS
     assert not s.session.state.catalog
 
 
-def test_what_somebody_held_who_leaves_dies_in_parts_and_others_are_served(stage: Make) -> None:
-    s = stage()
-    holder, other = s.driver(), s.driver()
+def test_what_who_leaves_held_dies_in_parts_and_others_are_served(drivers: Drivers) -> None:
+    s, (holder, other) = drivers(2)
     objects = put(s, holder, MANY)
     kept = other.put(SMALL)
     other.borrow((objects[0], objects[-1]))
     s.leave(holder)
     assert s.session.state.catalog.backlog.work
-    other.post(ev.Want((kept, objects[-1])))
-    s.turn()
+    s.say(other, ev.Want((kept, objects[-1])))
     assert [type(m) for m in other.inbox] == [do.Ready, do.Ready]
     assert s.session.state.catalog.backlog.work
     assert turns(s) >= MANY // STEPS - 2
@@ -84,13 +80,11 @@ def test_what_somebody_held_who_leaves_dies_in_parts_and_others_are_served(stage
     assert not s.session.state.catalog.leaving
 
 
-def test_who_waits_for_memory_gets_what_is_about_to_come_back(stage: Make) -> None:
+def test_who_waits_for_memory_gets_what_is_about_to_come_back(drivers: Drivers) -> None:
     """Nothing moves to disk, and nobody is refused, for what others are letting go of."""
     count = 3 * STEPS
-    s = stage(capacity=count * PAGE, spills=True)
-    holder, other = s.driver(), s.driver()
-    segment = holder.open_arena(count, granted=count)
-    s.turn()
+    s, (holder, other) = drivers(2, capacity=count * PAGE, spills=True)
+    segment = s.hears(holder.open_arena(count, granted=count))
     for n in range(count * 9 // 10):
         holder.post(ev.Sealed(holder.id(), ev.Value(b"E", segment, n * PAGE, PAGE), ABOUT))
     s.turn()
@@ -103,9 +97,8 @@ def test_who_waits_for_memory_gets_what_is_about_to_come_back(stage: Make) -> No
     assert [(m.request, m.granted) for m in answers] == [(1, count * PAGE)]
 
 
-def test_tasks_of_who_left_are_dropped_when_its_holds_are_gone(stage: Make) -> None:
-    s = stage()
-    holder, other = s.driver(), s.driver()
+def test_tasks_of_who_left_are_dropped_when_its_holds_are_gone(drivers: Drivers) -> None:
+    s, (holder, other) = drivers(2)
     function = s.function(holder)
     holder.submit(function, (), ())
     put(s, holder, MANY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import ABOUT, Peer, grants, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -17,32 +17,24 @@ from workbench.core.memory_monitor import LATE
 from workbench.system.sizes import PAGE, inline_allowance
 
 
-def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
+def test_who_gave_all_that_was_asked_is_asked_again(drivers: Drivers) -> None:
     """Small objects come unasked, so what would have been enough may not be any more."""
-    s = stage(capacity=10 * PAGE)
-    keeper, asker = s.driver(), s.driver()
-    keeper.open_arena(20, granted=10)
-    s.all_read()
-    asker.open_arena(20, granted=2)
-    s.turn()
+    s, (keeper, asker) = drivers(2, capacity=10 * PAGE)
+    s.all_hear(keeper.open_arena(20, granted=10))
+    s.hears(asker.open_arena(20, granted=2))
     keeper.put(ev.Value(b"P" * 100))
-    keeper.post(ev.Trimmed(2 * PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(2 * PAGE, answer=True))
     assert list(keeper.inbox) == [do.Trim(2 * PAGE), do.Trim(100)]
-    keeper.post(ev.Trimmed(PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(PAGE, answer=True))
     assert grants(asker) == [(1, 2 * PAGE)]
 
 
-def test_a_segment_that_got_lost_is_shared_again(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    writer, reader, other = s.driver(), s.driver(), s.driver()
-    segment = writer.open_arena(20, granted=1)
-    s.turn()
+def test_a_segment_that_got_lost_is_shared_again(drivers: Drivers) -> None:
+    s, (writer, reader, other) = drivers(3, capacity=10 * PAGE)
+    segment = s.hears(writer.open_arena(20, granted=1))
     object = writer.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((object,))
-    reader.post(ev.Want((object,)))
-    s.turn()
+    s.say(reader, ev.Want((object,)))
     reader.inbox.clear()
     for peer in (reader, other):
         peer.post(ev.Reshare(5, segment))
@@ -61,23 +53,19 @@ def test_who_reads_a_stream_has_the_segment_before_the_item(pair: Pair) -> None:
     s.all_read()
     value = worker.value(1)
     assert value is not None
-    worker.post(ev.Yielded(task, worker.id(), value))
-    s.turn()
+    s.say(worker, ev.Yielded(task, worker.id(), value))
     assert [type(message) for message in driver.inbox] == [do.Shared, do.Item]
 
 
-def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    driver, other = s.driver(), s.driver()
-    segment = driver.open_arena(20, granted=9)
-    s.turn()
+def test_a_refusal_lists_what_holds_the_room(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=10 * PAGE)
+    segment = s.hears(driver.open_arena(20, granted=9))
     offset = 0
     for pages, kind, name in [(1, "small", ""), (6, "large", ""), (2, "medium", "m")]:
         value = ev.Value(b"E", segment, offset, pages * PAGE)
         driver.post(ev.Sealed(driver.id(), value, ev.About(kind, 0, 0, 0, 0.0, 0.0), name))
         offset += pages * PAGE
-    other.open_arena(20, granted=2)
-    s.turn()
+    s.hears(other.open_arena(20, granted=2))
     (answer,) = of(do.Grown, other.inbox)
     assert answer.granted == 0
     assert "moves nothing to disk" in answer.text
@@ -88,12 +76,10 @@ def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
     assert (told.objects[1].names, told.objects[1].holders) == (("m",), (driver.number,))
 
 
-def test_inline_objects_count_too(stage: Make) -> None:
-    s = stage(capacity=2 * PAGE)
-    driver = s.driver()
+def test_inline_objects_count_too(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=2 * PAGE)
     driver.put(ev.Value(bytes(2 * PAGE)))
-    driver.open_arena(4, granted=1)
-    s.turn()
+    s.hears(driver.open_arena(4, granted=1))
     assert grants(driver) == [(1, 0)]
 
 
@@ -101,8 +87,7 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
     s.session.memory_monitor.headroom = 1
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0))
-    s.turn()
+    s.hears(driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0)))
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))
 
@@ -115,8 +100,7 @@ LEAVE = inline_allowance(CAPACITY)
 def asks(s: Stage, peer: Peer) -> bool:
     """Whether it gets leave for another allowance."""
     peer.inbox.clear()
-    peer.post(ev.Ask(1, "inline"))
-    s.turn()
+    s.say(peer, ev.Ask(1, "inline"))
     (answer,) = of(do.Answer, peer.inbox)
     return not answer.text
 
@@ -129,9 +113,8 @@ def fill(s: Stage, peer: Peer) -> list[int]:
     return objects
 
 
-def test_half_of_the_store_and_no_more_until_some_are_gone(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver, other = s.driver(), s.driver()
+def test_half_of_the_store_and_no_more_until_some_are_gone(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=CAPACITY)
     objects = fill(s, driver)
     assert len(objects) * LEAVE == CAPACITY // 2
     assert not asks(s, other), "it is the store's share, not one's own"
@@ -139,24 +122,18 @@ def test_half_of_the_store_and_no_more_until_some_are_gone(stage: Make) -> None:
     assert asks(s, other)
 
 
-def test_large_objects_leave_less_of_it(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver = s.driver()
-    segment = driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE)
-    s.turn()
-    driver.post(ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
-    s.turn()
+def test_large_objects_leave_less_of_it(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY)
+    segment = s.hears(driver.open_arena(CAPACITY // PAGE, granted=(CAPACITY - LEAVE) // PAGE))
+    s.say(driver, ev.Sealed(driver.id(), ev.Value(b"E", segment, 0, CAPACITY - LEAVE), ABOUT))
     assert asks(s, driver)
-    driver.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    s.hears(driver.put(ev.Value(bytes(PAGE))))
     assert not asks(s, driver)
 
 
-def test_what_is_only_kept_warm_leaves_it_all(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
-    driver = s.driver()
-    driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE)
-    s.turn()
+def test_what_is_only_kept_warm_leaves_it_all(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY)
+    s.hears(driver.open_arena(CAPACITY // PAGE, granted=CAPACITY // PAGE))
     assert asks(s, driver)
 
 
@@ -175,11 +152,9 @@ def test_arguments_of_tasks_take_of_it_until_these_are_over(pair: Pair) -> None:
     assert asks(s, driver)
 
 
-def test_the_machines_last_memory_is_not_given_for_them(stage: Make) -> None:
-    s = stage(capacity=CAPACITY, headroom=PAGE)
-    driver = s.driver()
-    driver.open_arena(CAPACITY // PAGE, granted=1)
-    s.turn()
+def test_the_machines_last_memory_is_not_given_for_them(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=CAPACITY, headroom=PAGE)
+    s.hears(driver.open_arena(CAPACITY // PAGE, granted=1))
     s.post(0, Measured(3 * PAGE, 1000 * PAGE, ()))
     s.turn()
     assert not asks(s, driver)
@@ -197,13 +172,11 @@ def test_who_sends_much_more_than_it_may_is_hung_up_on(pair: Pair, how: str) -> 
         for _ in range(enough - 1):  # and the function
             driver.put(small)
     elif how == "results":
-        driver.submit(function, (), (), enough)
-        s.turn()
+        s.hears(driver.submit(function, (), (), enough))
         worker.read()
         worker.finish((small,) * enough, 0.1)
     else:
-        driver.submit(function, (), (), spec=ev.TaskSpec(ahead=1000))
-        s.turn()
+        s.hears(driver.submit(function, (), (), spec=ev.TaskSpec(ahead=1000)))
         for _ in range(enough):
             worker.post(ev.Yielded(worker.inbox[0].task, worker.id(), small))  # type: ignore[union-attr]
     assert not hung_up(s)
@@ -218,11 +191,9 @@ def hung_up(s: Stage) -> list[int]:
     return [each.client for each in of(do.Hangup, s.turn())]
 
 
-def test_arguments_that_take_too_much_are_refused(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_arguments_that_take_too_much_are_refused(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     function = s.function(driver)
     s.all_read()
-    driver.post(ev.Submit(driver.id(), function, bytes(64 << 20)))
-    (hangup,) = of(do.Hangup, s.turn())
+    (hangup,) = of(do.Hangup, s.say(driver, ev.Submit(driver.id(), function, bytes(64 << 20))))
     assert "more arguments" in hangup.reason

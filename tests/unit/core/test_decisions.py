@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -29,17 +29,14 @@ from workbench.system.sizes import PAGE
 def test_short_tasks_are_sent_ahead(pair: Pair, seconds: list[float | None], sent: int) -> None:
     s, driver, worker = pair()
     functions = {each: s.function(driver, each) for each in set(seconds)}
-    tasks = [driver.submit(functions[each], (), ())[0] for each in seconds]
-    s.turn()
+    tasks = s.hears([driver.submit(functions[each], (), ())[0] for each in seconds])
     assert runs(worker) == tasks[:sent]
 
 
-def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -> None:
-    s = stage(workers=2)
-    driver, busy = s.driver(), s.worker()
+def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(pair: Pair) -> None:
+    s, driver, busy = pair(workers=2)
     f = s.function(driver, seconds=BATCH_SECONDS / 8)
-    tasks = [driver.submit(f, (), ())[0] for _ in range(8)]
-    s.all_read()
+    tasks = s.all_hear([driver.submit(f, (), ())[0] for _ in range(8)])
     late = s.worker()
     assert list(busy.inbox) == [do.Recall(4)]
     busy.read()
@@ -51,8 +48,7 @@ def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -
 def test_a_worker_that_waits_lends_its_slot(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    driver.submit(f, (), ())
-    s.all_read()
+    s.all_hear(driver.submit(f, (), ()))
     worker.block()
     assert not of(do.Fork, s.turn()), "there is nothing to run in the slot"
     driver.submit(f, (), ())
@@ -83,8 +79,7 @@ def test_tasks_that_need_little_have_a_worker_each(pair: Pair) -> None:
 def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
     s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
-    tasks = [driver.submit(f, (), (), retries=1)[0] for _ in range(3)]
-    s.turn()
+    tasks = s.hears([driver.submit(f, (), (), retries=1)[0] for _ in range(3)])
     assert runs(worker) == tasks
     driver.post(ev.Cancel((tasks[1],), False, True))
     if how == "crash":  # before it heard of it
@@ -93,8 +88,7 @@ def test_what_is_cancelled_is_not_sent_again(pair: Pair, how: str) -> None:
         worker = s.worker()
         assert runs(worker) == [tasks[0], tasks[2]]
     else:
-        worker.post(ev.GaveBack((tasks[1],)))
-        s.turn()
+        s.say(worker, ev.GaveBack((tasks[1],)))
         assert runs(worker) == tasks
     assert told(driver)[tasks[1]] == b"!cancelled"
 
@@ -103,8 +97,7 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(pair: Pair) ->
     """Those before it have run too, and their results were lost; those behind it haven't begun."""
     s, driver, worker = pair()
     f = s.function(driver, seconds=0.0)
-    tasks = [driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)]
-    s.turn()
+    tasks = s.hears([driver.submit(f, (), (), retries=r, name="fragile")[0] for r in (1, 0, 0, 0)])
     s.post(0, WorkerExited(worker.worker, -9, "", tasks[2]))
     s.leave(worker)
     assert runs(s.worker()) == [tasks[0], tasks[3]]
@@ -117,8 +110,7 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(pair: Pair) ->
 @pytest.mark.parametrize("retries", [0, 1])
 def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(pair: Pair, retries: int) -> None:
     s, driver, worker = pair(workers=1)
-    task = driver.submit(s.function(driver), (), (), retries=retries, origin=7)[0]
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), (), retries=retries, origin=7))[0]
     unsent = ((task, "stdout", b"so far\n"), (task + 1, "stdout", b"of no task\n"))
     s.post(0, WorkerExited(worker.worker, -9, "", task, unsent=unsent))
     sent = [i.message for i in of(do.Send, s.turn()) if i.to == driver.number]
@@ -128,7 +120,7 @@ def test_what_a_dead_worker_had_not_sent_is_shown_before_its_end(pair: Pair, ret
 
 def newborn_ends(s: Stage, status: int, unforked: str = "") -> None:
     """Before it has spoken, or without having been born."""
-    s.post(0, WorkerExited(s.starting.pop(), status, unforked=unforked))
+    s.post(0, WorkerExited(s.starting.pop(), status, "no thread", unforked=unforked))
 
 
 NO_FILES = "Too many open files"
@@ -145,21 +137,22 @@ NO_FILES = "Too many open files"
     ],
 )
 def test_workers_that_die_before_they_speak_are_not_made_for_ever(
-    stage: Make, status: int, unforked: str, tries: int, at_once: bool
+    drivers: Drivers, status: int, unforked: str, tries: int, at_once: bool
 ) -> None:
-    s = stage(workers=1)
-    driver = s.driver()
+    s, (driver,) = drivers(workers=1)
     f = s.function(driver)
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
     for left in range(tries - 1, -1, -1):
         newborn_ends(s, status, unforked)
         s.turn()
+        assert s.session.state.pool.last_words.endswith(
+            f": {unforked}." if unforked else "no thread"
+        )
         assert len(s.starting) == (at_once and left > 0)
         s.turn(RETRY_SECONDS)
     assert not s.starting
-    later = driver.submit(f, (), ())[0]  # is reason to try once more
-    s.turn()
+    later = s.hears(driver.submit(f, (), ()))[0]  # is reason to try once more
     newborn_ends(s, 1)
     s.turn()
     assert not s.starting
@@ -196,8 +189,7 @@ def test_a_broken_pool_tries_again_now_and_then(stage: Make, status: int, unfork
 
 def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
-    driver.create(s.function(driver))
-    s.turn()
+    s.hears(driver.create(s.function(driver)))
     while s.starting:
         newborn_ends(s, 0, NO_FILES)
         s.turn()
@@ -211,10 +203,8 @@ def test_a_whole_pool_that_could_fork_nobody_for_an_actor_waits_for_nothing(pair
 
 def test_a_task_given_back_twice_is_run_once(pair: Pair) -> None:
     s, driver, worker = pair()
-    task = driver.submit(s.function(driver), (), ())[0]
-    s.turn()
-    worker.post(ev.GaveBack((task, task)))
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), ()))[0]
+    s.say(worker, ev.GaveBack((task, task)))
     assert runs(worker) == [task, task], "sent, given back, and sent again"
 
 
@@ -233,12 +223,10 @@ def test_what_is_made_by_no_task_can_be_withdrawn_too(pair: Pair) -> None:
 def test_what_a_task_has_submitted_is_cancelled_with_it(pair: Pair, recursive: bool) -> None:
     s, driver, worker = pair(workers=1)
     function = s.function(driver)
-    (parent,) = driver.submit(function, (), ())
-    s.all_read()
+    (parent,) = s.all_hear(driver.submit(function, (), ()))
     (child,) = worker.submit(function, (), ())
     (other,) = driver.submit(function, (), ())
-    driver.post(ev.Cancel((parent,), recursive=recursive))
-    out = s.turn()
+    out = s.say(driver, ev.Cancel((parent,), recursive=recursive))
     assert do.Send(worker.number, do.Stop(parent)) in out
     left = s.session.state.scheduler.tasks.keys()
     assert left == {parent, other} | (set() if recursive else {child})
@@ -248,13 +236,10 @@ def test_any_result_stands_for_its_task(pair: Pair) -> None:
     s, driver, _ = pair(workers=1)
     function = s.function(driver)
     (running,) = driver.submit(function, (), ())
-    first, _, last = driver.submit(function, (), (), returns=3)
-    s.turn()
-    driver.post(ev.Cancel((running, last), begun=False))
-    s.turn()
+    first, _, last = s.hears(driver.submit(function, (), (), returns=3))
+    s.say(driver, ev.Cancel((running, last), begun=False))
     assert s.session.state.scheduler.tasks.keys() == {running}
-    driver.post(ev.Cancel((first, last)))
-    assert do.Stop not in map(type, s.turn())
+    assert do.Stop not in map(type, s.say(driver, ev.Cancel((first, last))))
 
 
 def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -> None:
@@ -269,9 +254,8 @@ def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(pair: Pair) -
     assert told(driver) == dict.fromkeys(chain, b"boom")
 
 
-def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_ten_thousand_objects_inside_each_other_are_freed_together(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     outer = driver.put(NONE)
     for _ in range(10_000):
         inner, outer = outer, driver.put(ev.Value(b"P", contains=(outer,)))
@@ -285,9 +269,8 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     assert not len(s.session.state.catalog)
 
 
-def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_places_at_which_refs_escape_are_counted_up_to_a_point(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     id = driver.put(NONE)
     for n in [*range(2 * MOST_SITES), 0]:
         driver.post(ev.Escape(id, f"line {n}"))
@@ -297,11 +280,9 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> N
     assert entry.escapes == tuple(f"line {n}" for n in range(MOST_SITES))
 
 
-def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE)
-    owner, reader = s.driver(), s.driver()
-    segment = owner.open_arena(20, granted=4)
-    s.turn()
+def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(drivers: Drivers) -> None:
+    s, (owner, reader) = drivers(2, capacity=10 * PAGE)
+    segment = s.hears(owner.open_arena(20, granted=4))
     id = owner.put(ev.Value(b"E", segment, 0, PAGE))
     reader.borrow((id,))
     reader.post(ev.Want((id,)))
@@ -314,18 +295,15 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> 
     owner.drop(id)
     s.turn()
     assert not of(do.Release, owner.inbox), "it is shown"
-    reader.post(Left())
-    s.turn()
+    s.say(reader, Left())
     assert do.Release(((0, PAGE),)) in owner.inbox
 
 
 def test_the_last_driver_ends_its_session_though_it_shows_objects(stage: Make) -> None:
     s = stage()
     driver = s.driver(linger=60.0)
-    driver.post(ev.Bye(shows=True))
-    assert do.Exit() in s.turn()
+    assert do.Exit() in s.say(driver, ev.Bye(shows=True))
     s = stage()
     driver = s.driver(linger=60.0)
-    driver.post(ev.Bye(lingers=True, shows=True))
-    assert do.Exit() not in s.turn()
+    assert do.Exit() not in s.say(driver, ev.Bye(lingers=True, shows=True))
     assert s.session.deadline() == 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Pair, Stage
 from tests.unit.core.peers import Peer, of, runs
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -14,8 +14,7 @@ from workbench.format import OWN
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:
     peer.inbox.clear()
-    peer.post(ev.Ask(7, what, id, name))
-    s.turn()
+    s.say(peer, ev.Ask(7, what, id, name))
     (answer,) = of(do.Answer, peer.inbox)
     assert answer.request == 7
     return answer
@@ -27,11 +26,9 @@ def described(s: Stage, peer: Peer, id: int) -> ObjectDescription:
     return description
 
 
-def test_an_object_and_who_holds_it(stage: Make) -> None:
-    s = stage()
-    owner, asker, _bystander = s.driver(), s.driver(), s.driver()
-    id = owner.put(ev.Value(b"x"), "name")
-    s.turn()
+def test_an_object_and_who_holds_it(drivers: Drivers) -> None:
+    s, (owner, asker, _bystander) = drivers(3)
+    id = s.hears(owner.put(ev.Value(b"x"), "name"))
     asker.borrow((id,))
     found = described(s, asker, id)
     record = found.object
@@ -44,9 +41,8 @@ def test_an_object_and_who_holds_it(stage: Make) -> None:
     assert found.actor is None
 
 
-def test_what_is_not_there_and_what_was_freed(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_what_is_not_there_and_what_was_freed(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     assert asked(s, driver, "describe", 99).description is None
     freed, dropped = driver.put(ev.Value(b"x")), driver.put(ev.Value(b"x"))
     driver.post(ev.Free((freed,)))
@@ -61,8 +57,7 @@ def test_the_task_that_is_to_make_it(pair: Pair) -> None:
     function = s.function(driver)
     running = driver.submit(function, (), (), returns=2, name="runs")
     queued = driver.submit(function, (), (), name="queued")
-    waiting = driver.submit(function, (running[0],), (), name="waits")
-    s.turn()
+    waiting = s.hears(driver.submit(function, (running[0],), (), name="waits"))
     for id, expected in (
         (running[0], TaskRecord("runs", "running", worker.worker)),
         (running[1], TaskRecord("runs", "running", worker.worker)),
@@ -77,16 +72,14 @@ def test_the_task_that_is_to_make_it(pair: Pair) -> None:
 def test_what_was_sent_ahead_is_not_called_running(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     function = s.function(driver, seconds=1e-6)
-    tasks = [driver.submit(function, (), (), name="f")[0] for _ in range(2)]
-    s.turn()
+    tasks = s.hears([driver.submit(function, (), (), name="f")[0] for _ in range(2)])
     assert runs(worker) == tasks
     for id, state in zip(tasks, ("running", "queued"), strict=True):
         assert described(s, driver, id).task == TaskRecord("f", state, worker.worker)
 
 
-def test_an_actor_by_its_handle(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_an_actor_by_its_handle(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     handle = driver.create(s.function(driver), restarts=2, name="actor:tally")
     actor = described(s, driver, handle).actor
     assert actor is not None
@@ -99,9 +92,8 @@ def overview(s: Stage, peer: Peer) -> Snapshot:
     return snapshot
 
 
-def test_an_overview_lists_what_has_a_name_and_counts_the_rest(stage: Make) -> None:
-    s = stage(workers=2)
-    driver = s.driver()
+def test_an_overview_lists_what_has_a_name_and_counts_the_rest(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=2)
     for _ in range(100):
         driver.put(ev.Value(b"x"))
     named = driver.put(ev.Value(b"x"), "one")
@@ -121,9 +113,8 @@ def test_an_overview_lists_what_has_a_name_and_counts_the_rest(stage: Make) -> N
     assert found.names == 2 * MOST_NAMED + 2
 
 
-def test_workbenchs_own_objects_are_not_counted(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_workbenchs_own_objects_are_not_counted(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     own = driver.put(ev.Value(b"x"), about=ev.About(f"{OWN}run_cell", 1, 1, 0, 0.0, 0.0))
     driver.put(ev.Value(b"x"))
     assert overview(s, driver).count == 1
@@ -131,9 +122,8 @@ def test_workbenchs_own_objects_are_not_counted(stage: Make) -> None:
     assert overview(s, driver).count == 1
 
 
-def test_names_by_their_beginning_and_not_very_many(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
+def test_names_by_their_beginning_and_not_very_many(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
     for name in ("train", "test", "trial"):
         driver.put(ev.Value(b"x"), name)
     assert asked(s, driver, "names", name="tr").names == ("train", "trial")
@@ -141,9 +131,8 @@ def test_names_by_their_beginning_and_not_very_many(stage: Make) -> None:
     assert names_with(s.session.state, "", most=2) == ("train", "test")
 
 
-def test_why_takes_a_name_too(stage: Make) -> None:
-    s = stage()
-    driver, other = s.driver(), s.driver()
+def test_why_takes_a_name_too(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2)
     id = driver.put(ev.Value(b"x"), "name")
     driver.drop(id)
     account = asked(s, other, "why", name="name").account

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, grants, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
 from workbench.core.lifetime import LEFT
-from workbench.core.loop_events import Measured, Tick, WorkerExited
+from workbench.core.loop_events import Measured, Tick
 from workbench.core.memory_monitor import TOO_LITTLE
 from workbench.core.session import Session
 from workbench.system.sizes import PAGE
@@ -44,21 +44,18 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     s.turn()
     assert set(hung_up(passes(s, 1))) == {one.number, two.number}
     for worker in (one, two):
-        s.post(0, WorkerExited(worker.worker, 0))
-        assert not of(do.Fork, s.leave(worker)), "nobody has anything to do for it"
+        assert not of(do.Fork, s.crash(worker, 0)), "nobody has anything to do for it"
     assert not s.session.state.scheduler.workers
     assert s.session.deadline() is None
     assert not passes(s, 10 * IDLE), "once is enough"
 
     driver.submit(function, (), ())
     assert len(of(do.Fork, s.turn())) == 2
-    three = s.worker()
-    s.all_read()
+    three = s.all_hear(s.worker())
     assert three.runs
     s.worker()
     assert not hung_up(passes(s, 2 * IDLE)), "a task runs"
-    three.finish((NONE,), 0.1)
-    s.all_read()
+    s.finish(three, (NONE,), 0.1)
     assert not hung_up(passes(s, IDLE - 1))
     driver.put(NONE)
     assert not hung_up(passes(s, IDLE - 1)), "it was used"
@@ -81,22 +78,18 @@ def test_workers_end_at_once_when_a_person_has_ended_the_last_notebook(stage: Ma
     """The next notebook on a small machine needs their memory."""
     s = stage(workers=2, idle=IDLE)
     driver, one, two = s.driver(linger=10 * IDLE), s.worker(), s.worker()
-    driver.post(ev.Bye(lingers=True, final=True))
-    s.turn()
+    s.say(driver, ev.Bye(lingers=True, final=True))
     out = s.leave(driver)
     assert set(hung_up(out + passes(s, 0))) == {one.number, two.number}
 
 
-def kept_for_a_moment(stage: Make, final: bool = True) -> Stage:
+def kept_for_a_moment(drivers: Drivers, final: bool = True) -> Stage:
     """A session with an object whose last notebook was shut down, or crashed. If it may have to
     make way, it looks at once how much memory is left."""
-    s = stage(capacity=1 << 30, headroom=HEADROOM)
-    driver = s.driver(linger=60.0)
-    driver.put(ev.Value(bytes(1000)), "kept")
-    s.turn()
+    s, (driver,) = drivers(linger=60.0, capacity=1 << 30, headroom=HEADROOM)
+    s.hears(driver.put(ev.Value(bytes(1000)), "kept"))
     if final:
-        driver.post(ev.Bye(lingers=True, final=True))
-        s.turn()
+        s.say(driver, ev.Bye(lingers=True, final=True))
     asked = do.Measure() in s.leave(driver) + s.turn(0)
     assert asked is final
     return s
@@ -107,8 +100,8 @@ def left(s: Stage, nbytes: int) -> list[do.Anything]:
     return s.turn()
 
 
-def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make) -> None:
-    s = kept_for_a_moment(stage)
+def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(drivers: Drivers) -> None:
+    s = kept_for_a_moment(drivers)
     needed = s.session.state.budget.granted
     assert needed >= 1000, "the more it has, the sooner"
     assert do.Exit() not in left(s, needed + TOO_LITTLE)
@@ -116,10 +109,10 @@ def test_a_session_kept_for_a_moment_makes_way_where_memory_is_short(stage: Make
     assert do.Exit() in left(s, needed + TOO_LITTLE - 1)
 
 
-def test_who_comes_back_finds_it_all_the_same(stage: Make) -> None:
-    s = kept_for_a_moment(stage, final=False)
+def test_who_comes_back_finds_it_all_the_same(drivers: Drivers) -> None:
+    s = kept_for_a_moment(drivers, final=False)
     assert do.Exit() not in left(s, 0)
-    s = kept_for_a_moment(stage)
+    s = kept_for_a_moment(drivers)
     s.driver(linger=60.0)
     assert do.Exit() not in left(s, 0)
     assert do.Measure() not in passes(s, 1.0)
@@ -137,41 +130,32 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(pair: Pair) -> No
     assert hung_up(passes(s, IDLE)) == [worker.number]
     driver.submit(function, (), ())
     assert len(of(do.Fork, s.turn())) == 1
-    s.post(0, WorkerExited(worker.worker, 0))
-    s.leave(worker)
-    another = s.worker()
-    s.all_read()
+    s.crash(worker, 0)
+    another = s.all_hear(s.worker())
     assert another.runs
 
 
 def test_a_worker_on_which_threads_go_on_stays(pair: Pair) -> None:
     s, driver, worker = pair(workers=1, idle=IDLE)
-    task = driver.submit(s.function(driver), (), (), origin=5)[0]
-    s.all_read()
+    task = s.all_hear(driver.submit(s.function(driver), (), (), origin=5))[0]
     worker.runs.popleft()
-    worker.post(ev.Done(task, (NONE,), 0.1, threads=True))
-    s.turn()
+    s.say(worker, ev.Done(task, (NONE,), 0.1, threads=True))
     driver.inbox.clear()
-    worker.post(ev.Output(task, "stdout", b"late"))
-    s.turn()
+    s.say(worker, ev.Output(task, "stdout", b"late"))
     assert list(driver.inbox) == [ev.Output(task, "stdout", b"late", 5, worker.worker)]
     assert not hung_up(passes(s, IDLE))
 
 
 def test_an_actor_stays(pair: Pair) -> None:
     s, driver, worker = pair(workers=1, idle=IDLE)
-    driver.create(s.function(driver))
-    s.turn()
-    actor = s.worker()
-    s.all_read()
-    actor.finish((NONE,), 0.1)
-    s.all_read()
+    s.hears(driver.create(s.function(driver)))
+    actor = s.all_hear(s.worker())
+    s.finish(actor, (NONE,), 0.1)
     assert hung_up(passes(s, IDLE)) == [worker.number]
 
 
-def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -> None:
-    s = stage(capacity=10 * PAGE, idle=IDLE)
-    driver, other = s.driver(), s.driver()
+def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(drivers: Drivers) -> None:
+    s, (driver, other) = drivers(2, capacity=10 * PAGE, idle=IDLE)
     for peer in (driver, other):
         peer.open_arena(20, granted=4)
     s.turn()
@@ -179,12 +163,10 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
         peer.inbox.clear()
     passes(s, IDLE)
     assert list(driver.inbox) == list(other.inbox) == [do.Trim(4 * PAGE)]
-    driver.post(ev.Trimmed(4 * PAGE, answer=True))
-    s.turn()
+    s.say(driver, ev.Trimmed(4 * PAGE, answer=True))
     assert s.session.state.budget.granted == 4 * PAGE
     passes(s, IDLE)
-    driver.post(ev.Grow(2, 8 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(2, 8 * PAGE))
     assert list(other.inbox) == [do.Trim(4 * PAGE)], "asked once; it may be stopped"
     assert not grants(driver)[-1][1], "and nobody waits for it"
     other.post(ev.Trimmed(4 * PAGE, answer=True))
@@ -193,22 +175,18 @@ def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -
     assert grants(driver)[-1] == (3, 8 * PAGE)
 
 
-def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
-    s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
-    driver = s.driver()
+def test_nobody_gets_what_the_machine_does_not_have(drivers: Drivers) -> None:
+    s, (driver,) = drivers(capacity=100 * PAGE, headroom=10 * PAGE)
     driver.open_arena(200, granted=5)
     assert do.Measure() in s.turn()
     assert not driver.inbox, "it isn't known what is left"
     measured(s, 20)
     assert grants(driver) == [(1, 5 * PAGE)]
-    driver.post(ev.Grow(2, 5 * PAGE))
-    driver.post(ev.Grow(3, 1 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(2, 5 * PAGE), ev.Grow(3, 1 * PAGE))
     measured(s, 17)  # somebody else has taken some
     measured(s, 11)
     assert grants(driver)[1:] == [(2, 5 * PAGE), (3, PAGE)]
-    driver.post(ev.Grow(4, 5 * PAGE))
-    s.turn()
+    s.say(driver, ev.Grow(4, 5 * PAGE))
     measured(s, 11)
     answer = of(do.Grown, driver.inbox)[-1]
     assert answer.granted == 0
@@ -218,8 +196,7 @@ def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
 def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     """It may have taken little: then other notebooks are the reason."""
     s, driver, worker = pair(headroom=1)
-    driver.submit(s.function(driver), (), (), name="heavy")
-    s.turn()
+    s.hears(driver.submit(s.function(driver), (), (), name="heavy"))
     s.post(0, Measured(0, 450_000_000, ((worker.worker, 50_000_000),)))
     assert do.Kill(worker.worker) in s.turn()
     reason = s.session.state.scheduler.workers[worker.worker].kill_reason
@@ -227,24 +204,19 @@ def test_who_is_ended_hears_what_others_have(pair: Pair) -> None:
     assert " 50 MB, the store 10 B, notebooks and other programs 400 MB)" in reason
 
 
-def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:
-    s = stage(capacity=100 * PAGE, headroom=PAGE)
-    keeper, asker = s.driver(), s.driver()
-    keeper.open_arena(200, granted=30)
-    s.turn()
+def test_what_others_keep_warm_makes_room_on_the_machine_too(drivers: Drivers) -> None:
+    s, (keeper, asker) = drivers(2, capacity=100 * PAGE, headroom=PAGE)
+    s.hears(keeper.open_arena(200, granted=30))
     measured(s, 50)
-    asker.open_arena(200, granted=20)
-    s.turn()
+    s.hears(asker.open_arena(200, granted=20))
     measured(s, 6)
     assert keeper.inbox[-1] == do.Trim(15 * PAGE)
-    keeper.post(ev.Trimmed(15 * PAGE, answer=True))
-    s.turn()
+    s.say(keeper, ev.Trimmed(15 * PAGE, answer=True))
     assert grants(asker) == [(1, 20 * PAGE)]
 
 
-def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage: Make) -> None:
-    s = stage(workers=3, headroom=1000)
-    driver = s.driver()
+def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(drivers: Drivers) -> None:
+    s, (driver,) = drivers(workers=3, headroom=1000)
     idle, busy = [s.worker() for _ in range(3)], list[Peer]()
     for _ in range(3):
         driver.submit(s.function(driver), (), ())
@@ -259,13 +231,11 @@ def test_where_memory_runs_short_the_youngest_of_those_who_have_most_ends(stage:
 
 
 @pytest.mark.parametrize("others", [1, 0])
-def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int) -> None:
-    s = stage(workers=1 + others, headroom=1000)
-    driver = s.driver()
+def test_what_memory_ended_is_tried_again_unless_alone(drivers: Drivers, others: int) -> None:
+    s, (driver,) = drivers(workers=1 + others, headroom=1000)
     workers = [s.worker() for _ in range(1 + others)]
     f = s.function(driver)
-    first, *_ = [driver.submit(f, (), (), retries=1)[0] for _ in workers]
-    s.turn()
+    first, *_ = s.hears([driver.submit(f, (), (), retries=1)[0] for _ in workers])
     victim = next(worker for worker in workers if runs(worker) == [first])
     s.post(0, Measured(0, 100_000, ((victim.worker, 50_000),)))
     assert of(do.Kill, s.turn()) == [do.Kill(victim.worker)]
@@ -276,8 +246,7 @@ def test_what_memory_ended_is_tried_again_unless_alone(stage: Make, others: int)
 def keeper_of(s: Stage, pages: int) -> tuple[Peer, int]:
     """A driver that keeps so many pages warm, and its segment."""
     keeper = s.driver()
-    segment = keeper.open_arena(2 * pages, granted=pages)
-    s.turn()
+    segment = s.hears(keeper.open_arena(2 * pages, granted=pages))
     keeper.inbox.clear()
     return keeper, segment
 
@@ -287,14 +256,12 @@ def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) 
     keeper, _ = keeper_of(s, 60)
     asked = 0
     for n in range(1, 200):  # 50 pages in all
-        keeper.put(ev.Value(bytes(PAGE // 4)))
-        s.turn()
+        s.hears(keeper.put(ev.Value(bytes(PAGE // 4))))
         while keeper.inbox:
             message = keeper.inbox.popleft()
             assert isinstance(message, do.Trim)
             asked += 1
-            keeper.post(ev.Trimmed(message.nbytes, answer=True))
-            s.turn()
+            s.say(keeper, ev.Trimmed(message.nbytes, answer=True))
         assert s.session.state.budget.granted <= 64 * PAGE, n
     assert asked <= 50, "once for so much growth, not for each object"
 
@@ -303,18 +270,15 @@ def test_who_was_asked_for_inline_objects_and_stays_silent_is_not_asked_again(st
     s = stage(capacity=4 * PAGE)
     keeper, _ = keeper_of(s, 4)
     for _ in range(2):
-        keeper.put(ev.Value(bytes(PAGE)))
-        s.turn()
+        s.hears(keeper.put(ev.Value(bytes(PAGE))))
     assert len(keeper.inbox) == 1, "an answer is due"
     passes(s, PATIENCE)
     other = s.driver()
-    other.open_arena(8, granted=1)
-    s.turn()
+    s.hears(other.open_arena(8, granted=1))
     assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
     assert len(keeper.inbox) == 1
     keeper.post(ev.Trimmed(2 * PAGE, answer=True))  # it goes on
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
+    s.hears(keeper.put(ev.Value(bytes(PAGE))))
     assert len(keeper.inbox) == 2
 
 
@@ -322,14 +286,11 @@ def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
     """Its free memory may be what it is just writing to."""
     s = stage(capacity=4 * PAGE)
     keeper, segment = keeper_of(s, 4)
-    keeper.put(ev.Value(bytes(PAGE)))
-    s.turn()
-    keeper.post(ev.Trimmed(0, answer=True))
-    s.turn()
+    s.hears(keeper.put(ev.Value(bytes(PAGE))))
+    s.say(keeper, ev.Trimmed(0, answer=True))
     passes(s, 10)
     assert len(of(do.Trim, keeper.inbox)) == 1
-    object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
-    s.turn()
+    object = s.hears(keeper.put(ev.Value(b"E", segment, 0, PAGE)))
     keeper.drop(object)
     s.turn()
     assert [type(message) for message in keeper.inbox] == [do.Trim, do.Release, do.Trim]

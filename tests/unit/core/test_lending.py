@@ -23,8 +23,7 @@ SILENT = "a worker that may read it doesn't answer"
 def used(s: Stage, driver: Peer, worker: Peer, function: int, id: int) -> int:
     """Have the worker lent, with the object, and the driver have its end; returns the line."""
     for _ in range(STREAK + 1):
-        driver.submit(function, (id,), ())
-        s.all_read()
+        s.all_hear(driver.submit(function, (id,), ()))
         worker.finish((NONE,), 0.0)
         out = s.turn()
     (connect,) = of(do.Connect, out)
@@ -53,8 +52,7 @@ def test_one_that_comes_for_the_first_time_makes_no_lease(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     function = driver.put(FUNCTION)
     for _ in range(3 * STREAK):
-        driver.submit(function, (driver.put(ev.Value(b"one more")),), ())
-        s.all_read()
+        s.all_hear(driver.submit(function, (driver.put(ev.Value(b"one more")),), ()))
         worker.finish((NONE,), 0.0)
         assert not of(do.Connect, s.turn())
 
@@ -70,8 +68,7 @@ def test_a_lease_that_its_driver_has_not_got_yet_is_not_unused(pair: Pair) -> No
     workers = [worker, s.worker()]
     lines = []
     for _ in range(5 * STREAK):  # the driver's end takes its time
-        driver.submit(function, (id,), ())
-        s.all_read()
+        s.all_hear(driver.submit(function, (id,), ()))
         next(each for each in workers if each.runs).finish((NONE,), 0.0)
         lines += of(do.Connect, s.turn())
     assert len(lines) == 1
@@ -104,13 +101,10 @@ def test_a_worker_that_was_lent_is_not_surplus_at_once(pair: Pair) -> None:
     s, driver, worker, function, id = begin(pair)
     other = s.driver()
     other.borrow((function,))
-    other.submit(function, (), ())
-    s.all_read()
+    s.all_hear(other.submit(function, (), ()))
     worker.block((), 1)
-    other.submit(function, (), ())
-    s.turn()
-    extra = s.worker()
-    s.all_read()
+    s.hears(other.submit(function, (), ()))
+    extra = s.all_hear(s.worker())
     extra.finish((NONE,), 0.0)
     line = used(s, driver, extra, function, id)
     worker.unblock()
@@ -118,8 +112,7 @@ def test_a_worker_that_was_lent_is_not_surplus_at_once(pair: Pair) -> None:
     driver.drop(id)
     s.all_read()
     assert of(do.TakeBack, extra.heard) == [do.TakeBack(line)]
-    extra.post(ev.Returned(line))
-    assert not of(do.Hangup, s.turn())
+    assert not of(do.Hangup, s.say(extra, ev.Returned(line)))
     (hangup,) = of(do.Hangup, s.turn(after=SPARE_SECONDS))
     assert hangup.client == extra.number
 
@@ -157,8 +150,7 @@ def test_room_of_what_a_task_waits_for_does_not_come_with_the_lease(pair: Pair) 
     s, driver, worker, function, id = begin(pair, workers=2)
     other, second = s.driver(), s.worker()
     other.borrow((function, id))
-    (first,) = other.submit(function, (), ())
-    s.all_read()
+    (first,) = s.all_hear(other.submit(function, (), ()))
     busy, free = (worker, second) if worker.runs else (second, worker)
     used(s, driver, free, function, id)
     other.submit(function, (id, first), ())
@@ -177,8 +169,7 @@ def test_a_task_that_had_ended_when_its_worker_died_at_another(pair: Pair, retri
     line = used(s, driver, worker, function, id)
     other = s.driver()
     other.borrow((function,))
-    (running,) = other.submit(function, (), ())
-    s.all_read()
+    (running,) = s.all_hear(other.submit(function, (), ()))
     assert of(do.TakeBack, worker.heard) == [do.TakeBack(line)]
     worker.post(ev.Returned(line))
     s.all_read()
@@ -190,10 +181,8 @@ def test_a_task_that_had_ended_when_its_worker_died_at_another(pair: Pair, retri
     task = driver.id()  # only now it says what it had sent by the lease, and has no result of
     driver.holds[task] += 1
     driver.post(ev.Submit(task, function, b"", (), (), 1, "f", retries=retries, line=line))
-    driver.post(ev.LineClosed(line))
-    s.turn()
-    another = s.worker()
-    s.all_read()
+    s.say(driver, ev.LineClosed(line))
+    another = s.all_hear(s.worker())
     assert [run.task for run in another.runs] == [task] * retries
     if not retries:
         text = driver.values[task].header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Drivers, Make, Pair, Stage
 from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -30,14 +30,12 @@ def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) ->
 
 def shut_down(s: Stage, driver: Peer) -> None:
     """As a kernel leaves that a person shut down."""
-    driver.post(ev.Bye(lingers=True, final=True))
-    s.turn()
+    s.say(driver, ev.Bye(lingers=True, final=True))
     s.leave(driver)
 
 
-def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(stage: Make) -> None:
-    s = stage()
-    driver = s.driver(linger=60.0)
+def test_a_session_whose_kernel_was_shut_down_is_kept_for_a_moment(drivers: Drivers) -> None:
+    s, (driver,) = drivers(linger=60.0)
     driver.put(NONE, "kept")
     shut_down(s, driver)
     assert s.session.deadline() == s.now + FINAL
@@ -70,15 +68,12 @@ def test_it_is_kept_for_as_long_as_anybody_asked(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "runs"])
-def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(stage: Make, ends: bool) -> None:
-    s = stage()
-    driver, worker = s.driver(linger=60.0), s.worker()
-    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1"))
-    s.all_read()
+def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(pair: Pair, ends: bool) -> None:
+    s, driver, worker = pair(linger=60.0)
+    s.all_hear(driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(job="cell 1")))
     shut_down(s, driver)
     if ends:
-        worker.finish((NONE,), 1.0)
-        s.turn()
+        s.finish(worker, (NONE,), 1.0)
     assert s.session.deadline() == s.now + 60.0
 
 
@@ -86,8 +81,7 @@ def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
     admin = s.admin()
-    admin.post(ev.Ask(1, "overview"))
-    (sent,) = of(do.Send, s.turn())
+    (sent,) = of(do.Send, s.say(admin, ev.Ask(1, "overview")))
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None
     assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "admin"]

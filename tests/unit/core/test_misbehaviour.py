@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make
+from tests.unit.core.conftest import Drivers, Make
 from tests.unit.core.peers import ABOUT, NONE, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -53,20 +53,15 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(ev.Register(THEIRS + 9, b"how"), id="another's serializer"),
     ],
 )
-def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
-    s = stage(capacity=4 * PAGE)
-    rogue, honest = s.driver(), s.driver()
+def test_who_breaks_the_rules_is_hung_up_and_forgotten(drivers: Drivers, event: ev.Event) -> None:
+    s, (rogue, honest) = drivers(2, capacity=4 * PAGE)
     assert (rogue.number, honest.number) == (MINE >> ID_BITS, THEIRS >> ID_BITS)
     honest.post(ev.Opened(honest.id(), 4 * PAGE))
     honest.post(ev.Grow(1, PAGE))
     honest.put(NONE)
-    rogue.post(ev.Opened(SEGMENT, 4 * PAGE))
-    rogue.post(ev.Grow(1, 2 * PAGE))
-    s.turn()
-    rogue.post(sealed(MINE + 2, placed(0)))
-    s.turn()
-    rogue.post(event)
-    assert [i.client for i in of(do.Hangup, s.turn())] == [rogue.number]
+    s.say(rogue, ev.Opened(SEGMENT, 4 * PAGE), ev.Grow(1, 2 * PAGE))
+    s.say(rogue, sealed(MINE + 2, placed(0)))
+    assert [i.client for i in of(do.Hangup, s.say(rogue, event))] == [rogue.number]
     assert of(do.Discard, s.leave(rogue)) == [do.Discard(SEGMENT)]
     assert len(s.session.state.catalog) == 1
     assert list(s.session.state.budget.arenas) == [THEIRS + 1]
@@ -86,8 +81,7 @@ def test_a_bad_worker_does_not_take_its_task(stage: Make, values: tuple[ev.Value
     worker, driver = s.worker(), s.driver()
     worker.post(ev.Opened(SEGMENT, 4 * PAGE))
     worker.post(ev.Grow(1, 4 * PAGE))
-    task = driver.submit(s.function(driver), (), (), returns=2, retries=1)[0]
-    s.turn()
+    task = s.hears(driver.submit(s.function(driver), (), (), returns=2, retries=1))[0]
     worker.post(ev.Done(task, values, 0.0))
     assert [i.client for i in of(do.Hangup, s.turn())] == [worker.number]
     s.crash(worker)

@@ -38,8 +38,7 @@ def test_a_chain_takes_a_worker_each_and_fails_without(stage: Make, most: int) -
     for worker in reversed(chain):
         if worker.waits:
             worker.unblock()
-        worker.finish((NONE,), 1.0)
-        s.all_read()
+        s.finish(worker, (NONE,), 1.0)
     assert driver.values[root] == NONE
     assert not s.session.state.scheduler.tasks
 
@@ -48,28 +47,24 @@ def test_what_is_needed_by_what_has_begun_comes_first_with_its_arguments(pair: P
     """Also if another submitted it, and it waits for others itself."""
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    began = driver.submit(f, (), ())[0]
-    s.all_read()
+    began = s.all_hear(driver.submit(f, (), ()))[0]
     others = [driver.submit(f, (), ())[0] for _ in range(5)]
     first = driver.submit(f, (), ())[0]
-    last = driver.submit(f, (first,), ())[0]
-    s.turn()
+    last = s.hears(driver.submit(f, (first,), ()))[0]
     assert worker.runs[0].task == began
     worker.borrow((last,))
     worker.post(ev.Want((last,)))
     worker.block((last,))
     s.turn()
-    helper = s.worker()
+    helper = s.all_hear(s.worker())
     order = []
     for _ in range(8):
-        s.all_read()
         if worker.waits and last in worker.values:
             worker.unblock()
         able = [peer for peer in (worker, helper) if peer.runs and not peer.waits]
         assert len(able) == 1
         order.append(able[0].runs[0].task)
-        able[0].finish((NONE,), 1.0)
-        s.turn()
+        s.finish(able[0], (NONE,), 1.0)
     assert order == [first, last, began, *others]
 
 
@@ -78,8 +73,7 @@ def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
     ready, failed = driver.put(NONE), driver.put(BOOM)
-    tasks = [driver.submit(f, (), ())[0] for _ in range(3)]
-    s.all_read()
+    tasks = s.all_hear([driver.submit(f, (), ())[0] for _ in range(3)])
     pending = worker.submit(f, (), ())[0]
     for objects, enough in (
         ((ready,), 0), ((ready, failed), 0), ((failed, pending), 0), ((ready, pending), 1),
@@ -92,15 +86,12 @@ def test_who_waits_for_what_is_there_lends_nothing(pair: Pair) -> None:
     assert not s.starting
     worker.block((pending,))
     s.turn()
-    helper = s.worker()
-    s.all_read()
+    helper = s.all_hear(s.worker())
     assert helper.runs[0].task == pending
-    helper.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(helper, (NONE,), 1.0)
     assert not helper.runs, "the slot is the first one's"
     worker.unblock()
-    worker.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 1.0)
     assert {p.runs[0].task for p in (worker, helper) if p.runs} == {tasks[1]}
 
 
@@ -111,8 +102,7 @@ def test_a_wait_ends_with_its_task(pair: Pair) -> None:
     first, second = (driver.submit(f, (), ())[0] for _ in range(2))
     s.all_read()
     worker.post(ev.Blocked(first))
-    worker.finish((NONE,), 1.0)
-    s.all_read()
+    s.finish(worker, (NONE,), 1.0)
     assert worker.runs[0].task == second
     driver.submit(f, (), ())
     worker.post(ev.Blocked(first, 2))
@@ -123,14 +113,11 @@ def test_a_wait_ends_with_its_task(pair: Pair) -> None:
 def test_items_of_a_generator_end_the_wait_for_them(pair: Pair) -> None:
     s, driver, worker = pair(workers=1)
     f = s.function(driver)
-    driver.submit(f, (), ())
-    s.all_read()
+    s.all_hear(driver.submit(f, (), ()))
     driver.submit(f, (), ())  # what would begin there
     stream = worker.submit(f, (), (), spec=ev.TaskSpec(ahead=4))[0]
-    worker.post(ev.Blocked(worker.runs[0].task, 1, (stream,), 1, item=1))
-    s.turn()
-    helper = s.worker()
-    s.all_read()
+    s.say(worker, ev.Blocked(worker.runs[0].task, 1, (stream,), 1, item=1))
+    helper = s.all_hear(s.worker())
     assert helper.runs[0].task == stream
     used = s.session.state.scheduler
     helper.post(ev.Blocked(stream, 1))  # as if there were no room for more

@@ -134,8 +134,7 @@ def order(s: Stage, worker: Peer) -> list[int]:
     s.all_read()
     while worker.runs:
         ran.append(worker.runs[0].task)
-        worker.finish((NONE,), 1.0)
-        s.all_read()
+        s.finish(worker, (NONE,), 1.0)
     return ran
 
 

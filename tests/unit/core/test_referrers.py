@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Pair, Stage
+from tests.unit.core.conftest import Drivers, Pair, Stage
 from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -17,10 +17,15 @@ Three = tuple[Stage, Peer, Peer, Peer, int]
 PLACES = (ev.Place("ref", "x[3]"), ev.Place("view", "df"))
 
 
-def answer(peer: Peer) -> Account | None:
-    """The account that was sent to it."""
-    (found,) = of(do.Answer, peer.inbox)
-    return found.account
+def answers(peer: Peer) -> list[Account | None]:
+    """The accounts that were sent to it."""
+    return [found.account for found in of(do.Answer, peer.inbox)]
+
+
+def answer(peer: Peer) -> Account:
+    (account,) = answers(peer)
+    assert account is not None
+    return account
 
 
 def asked(peer: Peer) -> int:
@@ -29,16 +34,13 @@ def asked(peer: Peer) -> int:
 
 
 @pytest.fixture
-def three(stage: Make) -> Three:
+def three(drivers: Drivers) -> Three:
     """An object that three drivers hold; the second has asked."""
-    s = stage()
-    owner, asker, other = s.driver(5.0), s.driver(5.0), s.driver(5.0)
-    id = owner.put(ev.Value(b"x"), "name")
-    s.turn()
+    s, (owner, asker, other) = drivers(3, linger=5.0)
+    id = s.hears(owner.put(ev.Value(b"x"), "name"))
     for peer in (asker, other):
         peer.borrow((id,))
-    asker.post(ev.Ask(7, "why", id))
-    s.turn()
+    s.say(asker, ev.Ask(7, "why", id))
     return s, owner, asker, other, id
 
 
@@ -47,11 +49,9 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(three: Three) -> No
     owner.post(ev.Explained(asked(owner), PLACES))
     asker.post(ev.Explained(asked(asker), (), False, 1000))
     s.turn()
-    assert not of(do.Answer, asker.inbox)
-    other.post(ev.Explained(asked(other), ()))
-    s.turn()
+    assert not answers(asker)
+    s.say(other, ev.Explained(asked(other), ()))
     account = answer(asker)
-    assert account is not None
     assert account.pins == (
         PinRecord("name", detail="name"),
         PinRecord("ref", owner.number, places=PLACES[:1]),
@@ -63,12 +63,10 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(three: Three) -> No
 
 def test_who_does_not_answer_is_named_all_the_same(three: Three) -> None:
     s, owner, asker, _, _ = three
-    owner.post(ev.Explained(asked(owner), PLACES))
-    s.turn()
+    s.say(owner, ev.Explained(asked(owner), PLACES))
     assert s.session.deadline() == s.now + PATIENCE
     s.turn(after=PATIENCE)
     account = answer(asker)
-    assert account is not None
     assert [pin.complete for pin in account.pins] == [True, True, False, False]
     owner.post(ev.Explained(asked(owner), PLACES))  # late, or twice: nobody minds
     s.turn()
@@ -81,8 +79,7 @@ def test_who_asks_for_all_of_it_waits_longer(three: Three) -> None:
     s.turn()
     for peer in (owner, asker, other):
         peer.inbox.clear()
-    asker.post(ev.Ask(8, "why", id, deep=True))
-    s.turn()
+    s.say(asker, ev.Ask(8, "why", id, deep=True))
     assert [m.deep for m in owner.inbox if isinstance(m, do.Explain)] == [True]
     assert s.session.deadline() == s.now + DEEP_PATIENCE
 
@@ -94,7 +91,6 @@ def test_who_leaves_is_not_waited_for(three: Three) -> None:
     s.turn()
     s.leave(other)
     account = answer(asker)
-    assert account is not None
     assert [pin.client for pin in account.pins if pin.reason == "ref"] == [1, 2]
 
 
@@ -111,7 +107,7 @@ def test_what_goes_meanwhile_is_nothing(three: Three) -> None:
         peer.drop(id)
         peer.post(ev.Explained(asked(peer), ()))
     s.turn()
-    assert answer(asker) is None
+    assert answers(asker) == [None]
 
 
 def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
@@ -122,13 +118,9 @@ def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
         driver.submit(s.function(driver), (), (id,), name=name)[0] for name in ("runs", "waits")
     )
     driver.post(ev.Pin(id, "Cell In[3], line 1"))
-    driver.post(ev.Escape(id, "Cell In[4], line 2"))
-    driver.post(ev.Ask(1, "why", id))
-    s.turn()
-    driver.post(ev.Explained(asked(driver), ()))
-    s.turn()
+    s.say(driver, ev.Escape(id, "Cell In[4], line 2"), ev.Ask(1, "why", id))
+    s.say(driver, ev.Explained(asked(driver), ()))
     account = answer(driver)
-    assert account is not None
     assert account.pins == (
         PinRecord("user", detail="Cell In[3], line 1"),
         PinRecord("ref", driver.number),
@@ -139,9 +131,7 @@ def test_tasks_containers_and_wishes_are_told(pair: Pair) -> None:
     )
 
 
-def test_nobody_is_asked_of_what_is_not_there(stage: Make) -> None:
-    s = stage()
-    driver = s.driver()
-    driver.post(ev.Ask(1, "why", 99))
-    s.turn()
-    assert answer(driver) is None
+def test_nobody_is_asked_of_what_is_not_there(drivers: Drivers) -> None:
+    s, (driver,) = drivers()
+    s.say(driver, ev.Ask(1, "why", 99))
+    assert answers(driver) == [None]

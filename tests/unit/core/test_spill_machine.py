@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import NONE, PAGES, Peer, pick
@@ -45,6 +45,7 @@ class SpillMachine(RuleBasedStateMachine):
         self.worker = self.stage.worker()
         for _ in range(2):
             self.puts(0, 1, "f")
+            self.turn()
         self.function = self.stage.session.state.catalog.names["f"]
         for n in range(4):
             self.puts(n, 2, "")
@@ -77,6 +78,11 @@ class SpillMachine(RuleBasedStateMachine):
                     nbytes = self.growing.pop((to, request))
                     assert not text or nbytes > self.possible(), "refused, and others could move"
         self.check()
+
+    @invariant()
+    def all_hear_of_it(self) -> None:
+        """After each step."""
+        self.turn()
 
     def possible(self) -> int:
         """Bytes that could be had by moving objects to disk."""
@@ -129,13 +135,11 @@ class SpillMachine(RuleBasedStateMachine):
         self.growing = {key: n for key, n in self.growing.items() if key[0] != peer.number}
         peer.post(Left())
         del self.stage.peers[peer.number]
-        self.turn()
 
     @precondition(lambda self: any(p.inbox for p in self.stage.peers.values()))
     @rule(n=PICK)
     def reads(self, n: int) -> None:
         pick([p for p in self.stage.peers.values() if p.inbox], n).read()
-        self.turn()
 
     @rule()
     def is_left_alone(self) -> None:
@@ -144,7 +148,6 @@ class SpillMachine(RuleBasedStateMachine):
         for client, nbytes in state.budget.trim_all(state.now):
             state.send(client, do.Trim(nbytes))
         self.stage.post(0, Tick())
-        self.turn()
 
     @rule(seconds=st.sampled_from([0.1, 6.0]))
     def time_passes(self, seconds: float) -> None:
@@ -166,7 +169,6 @@ class SpillMachine(RuleBasedStateMachine):
                     self.content[copy.target[0], target] = lies
             digest = 7
         self.stage.post(0, Copied(copy.object, digest, error))
-        self.turn()
 
     @rule(n=PICK, size=st.integers(1, 6), name=st.sampled_from(["", "", "a", "b"]))
     def puts(self, n: int, size: int, name: str) -> None:
@@ -180,7 +182,6 @@ class SpillMachine(RuleBasedStateMachine):
             id = peer.put(value, name)
             for page in self.place(value):
                 self.content[value.segment, page] = id
-        self.turn()
 
     @precondition(lambda self: any(p.held for p in self.stage.peers.values()))
     @rule(n=PICK, o=PICK, what=st.sampled_from(["drop", "want", "free", "pin", "unpin", "spill"]))
@@ -203,7 +204,6 @@ class SpillMachine(RuleBasedStateMachine):
                 request = next(self.requests)
                 self.asked[peer.number, request] = id
                 peer.post(ev.Ask(request, "spill", id))
-        self.turn()
 
     @rule(n=PICK, m=PICK, o=PICK)
     def lends(self, n: int, m: int, o: int) -> None:
@@ -214,7 +214,6 @@ class SpillMachine(RuleBasedStateMachine):
             id = pick(giver.held, o)
             taker.borrow((id,))
             taker.post(ev.Want((id,)))
-            self.turn()
 
     @rule(n=PICK, o=PICK, gone=st.booleans())
     def looks(self, n: int, o: int, gone: bool) -> None:
@@ -225,7 +224,6 @@ class SpillMachine(RuleBasedStateMachine):
             shown = [id for id, value in peer.readable.items() if value.segment]
             if shown:
                 peer.view(pick(shown, o))
-        self.turn()
 
     @precondition(lambda self: any(p.held for p in self.drivers))
     @rule(n=PICK, deps=st.lists(PICK, min_size=1, max_size=2))
@@ -234,7 +232,6 @@ class SpillMachine(RuleBasedStateMachine):
         ids = tuple(dict.fromkeys(pick(peer.held, o) for o in deps))
         peer.borrow((self.function,))
         peer.submit(self.function, ids, ())
-        self.turn()
 
     @precondition(lambda self: self.worker.runs)
     @rule()
@@ -244,7 +241,6 @@ class SpillMachine(RuleBasedStateMachine):
             while id in self.worker.views:
                 self.worker.unview(id)
         self.worker.finish((NONE,), 1.0)
-        self.turn()
 
     def settle(self) -> None:
         """Everybody answers, the disk works, until nothing moves."""

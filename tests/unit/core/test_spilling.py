@@ -94,8 +94,7 @@ def test_what_was_just_put_stays_until_somebody_needs_the_room(stage: Make) -> N
     s, driver = begin(stage)
     id = put(s, driver, 19)
     assert not copies(s.turn()), "it fills the store, and nobody minds"
-    driver.post(ev.Grow(1, 2 * PAGE))
-    assert [copy.object for copy in copies(s.turn())] == [id]
+    assert [copy.object for copy in copies(s.say(driver, ev.Grow(1, 2 * PAGE)))] == [id]
 
 
 def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
@@ -105,8 +104,7 @@ def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
     function = s.function(driver)
     driver.view(shown)
     driver.post(ev.Pin(pinned, "cell 3"))
-    driver.submit(function, (used,), ())
-    s.all_read()
+    s.all_hear(driver.submit(function, (used,), ()))
     assert worker.runs
     put(s, driver, 3)
     assert [copy.object for copy in copies(s.turn())] == [free]
@@ -119,12 +117,9 @@ def test_a_function_that_workers_keep_stays(stage: Make) -> None:
     s, driver = begin(stage)
     worker = s.worker()
     function = put(s, driver, 2)
-    driver.submit(function, (), ())
-    s.all_read()
-    worker.finish((ev.Value(b"N"),), 1.0)
-    s.all_read()
-    driver.post(ev.Grow(1, CAPACITY))
-    assert not copies(s.turn())
+    s.all_hear(driver.submit(function, (), ()))
+    s.finish(worker, (ev.Value(b"N"),), 1.0)
+    assert not copies(s.say(driver, ev.Grow(1, CAPACITY)))
     ask(s, driver, function)
     assert "workers have it as a function" in answers(driver)[-1]
 
@@ -194,13 +189,11 @@ def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) 
     s, driver = begin(stage)
     id = put(s, driver, 4)
     finish(s, ask(s, driver, id))
-    others = [put(s, driver, 5) for _ in range(3)]
-    s.all_read()
+    others = s.all_hear([put(s, driver, 5) for _ in range(3)])
     driver.view(id)
     assert not copies(s.turn())
     driver.unview(id)
-    driver.post(ev.Pin(id, "here"))
-    s.turn()
+    s.say(driver, ev.Pin(id, "here"))
     driver.read_all()  # it keeps some pages warm that are needed now
     (back,) = copies(s.turn())
     assert (back.object, back.disk) == (id, False)
@@ -271,8 +264,7 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
     assert why in refusal.text
     assert where(s)[ids[0]] == "memory"
     s.turn(RESPITE)
-    other.post(ev.Grow(2, 6 * PAGE))
-    assert copies(s.turn()), "tried again"
+    assert copies(s.say(other, ev.Grow(2, 6 * PAGE))), "tried again"
 
 
 def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -> None:
@@ -285,8 +277,7 @@ def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -
     assert not copies(s.turn(PATIENCE)), "it would hear as little of the next move"
     assert "a process that doesn't answer" in of(do.Grown, other.inbox)[-1].text
     s.all_read()  # it goes on
-    other.post(ev.Grow(2, 8 * PAGE))
-    s.turn()
+    s.say(other, ev.Grow(2, 8 * PAGE))
     driver.read_all()
     assert [copy.object for copy in copies(s.turn())] == ids[1:2]
 
@@ -295,31 +286,26 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
     """A stopped process keeps warm memory: others are served from what is left, at once."""
     s, driver = begin(stage)
     keeper, other = s.driver(), s.driver()
-    keeper.open_arena(CAPACITY // PAGE, granted=8)
-    s.turn()
+    s.hears(keeper.open_arena(CAPACITY // PAGE, granted=8))
     keeper.inbox.clear()
     first = put(s, driver, 3)
     put(s, driver, 3)
     other.open_arena(CAPACITY // PAGE)
-    other.post(ev.Grow(1, 8 * PAGE, spill=False))
-    s.turn()
+    s.say(other, ev.Grow(1, 8 * PAGE, spill=False))
     assert list(keeper.inbox) == [do.Trim(2 * PAGE)]
     assert not other.inbox
     s.post(0, Tick())
     s.turn(TRIM_PATIENCE)
     assert other.inbox.popleft().granted == 0
-    other.post(ev.Grow(2, 8 * PAGE, spill=False))
-    s.turn()
+    s.say(other, ev.Grow(2, 8 * PAGE, spill=False))
     assert other.inbox.popleft().granted == 0, "nobody is waited for"
-    other.post(ev.Grow(9, 8 * PAGE))
-    (copy,) = copies(s.turn())
+    (copy,) = copies(s.say(other, ev.Grow(9, 8 * PAGE)))
     assert copy.object == first, "it is made room for elsewhere"
     finish(s, [copy])
     driver.read_all()
     s.turn()
     assert other.inbox.popleft() == do.Grown(9, 8 * PAGE)
-    other.post(ev.Grow(10, 15 * PAGE))
-    s.turn()
+    s.say(other, ev.Grow(10, 15 * PAGE))
     (answer,) = other.inbox
     assert "Process 1002 has 32.8 kB of free memory" in answer.text
     assert len(keeper.inbox) == 1
@@ -332,8 +318,7 @@ def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
 def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:
     s, driver = begin(stage)
     small = driver.put(ev.Value(b"small"))
-    (pending,) = driver.submit(s.function(driver), (), ())
-    s.turn()
+    (pending,) = s.hears(driver.submit(s.function(driver), (), ()))
     for id, why in [(small, "too small"), (pending, "a task will make it"), (12345, "freed")]:
         ask(s, driver, id)
         assert why in answers(driver)[-1]

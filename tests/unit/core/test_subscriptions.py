@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.core.conftest import Make, Stage
+from tests.unit.core.conftest import Drivers, Make, Stage
 from tests.unit.core.peers import Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -31,9 +31,8 @@ def ids(change: Change | None) -> list[int]:
     return [record.id for record in change.objects]
 
 
-def test_questions_change_nothing(stage: Make) -> None:
-    s = stage()
-    asker, subscriber = s.driver(), s.driver()
+def test_questions_change_nothing(drivers: Drivers) -> None:
+    s, (asker, subscriber) = drivers(2)
     told(s, subscriber)
     told(s, subscriber)
     asker.post(ev.Ask(1, "overview"))
@@ -41,9 +40,8 @@ def test_questions_change_nothing(stage: Make) -> None:
     assert told(s, subscriber, asks=False) is None
 
 
-def test_much_comes_in_pieces(stage: Make) -> None:
-    s = stage()
-    owner, subscriber = s.driver(), s.driver()
+def test_much_comes_in_pieces(drivers: Drivers) -> None:
+    s, (owner, subscriber) = drivers(2)
     all_of_them = [owner.put(ev.Value(b"x")) for _ in range(2 * MOST + 1)]
     found: list[int] = []
     for left in (MOST + 1, 1, 0):
@@ -55,16 +53,14 @@ def test_much_comes_in_pieces(stage: Make) -> None:
     assert told(s, subscriber) is None
 
 
-def test_nothing_is_noted_when_nobody_subscribes(stage: Make) -> None:
-    s = stage()
-    owner, subscriber, other = s.driver(), s.driver(), s.driver()
+def test_nothing_is_noted_when_nobody_subscribes(drivers: Drivers) -> None:
+    s, (owner, subscriber, other) = drivers(3)
     told(s, subscriber)
     told(s, other)
     subscriber.post(ev.Subscribe(3, on=False))
     s.leave(other)
     assert not s.session.subscriptions.subscribers
-    owner.put(ev.Value(b"x"))
-    s.turn()
+    s.hears(owner.put(ev.Value(b"x")))
     assert s.session.state.catalog.touched is None
 
 
@@ -74,12 +70,10 @@ def history(s: Stage, subscriber: Peer) -> tuple[Sample, ...]:
     return change.session.history
 
 
-def test_the_history_goes_on_from_where_it_was_told(stage: Make) -> None:
-    s = stage(capacity=8 * PAGE)
-    owner, subscriber = s.driver(), s.driver()
+def test_the_history_goes_on_from_where_it_was_told(drivers: Drivers) -> None:
+    s, (owner, subscriber) = drivers(2, capacity=8 * PAGE)
     s.turn(after=100.0)
-    first = owner.put(ev.Value(b"x" * 10))
-    s.turn()
+    first = s.hears(owner.put(ev.Value(b"x" * 10)))
     owner.put(ev.Value(b"x" * 5))
     s.turn(after=STEP)
     owner.drop(first)
@@ -90,9 +84,8 @@ def test_the_history_goes_on_from_where_it_was_told(stage: Make) -> None:
     assert [sample.puts for sample in history(s, subscriber)] == [3]
 
 
-def test_the_history_forgets(stage: Make) -> None:
-    s = stage()
-    owner, subscriber = s.driver(), s.driver()
+def test_the_history_forgets(drivers: Drivers) -> None:
+    s, (owner, subscriber) = drivers(2)
     for _ in range(int(2 * HISTORY_SECONDS / STEP)):
         owner.put(ev.Value(b"x"))
         s.turn(after=STEP)
@@ -104,16 +97,14 @@ def test_the_history_forgets(stage: Make) -> None:
 def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
     """The next part of a look at all there is."""
     peer.inbox.clear()
-    peer.post(ev.Subscribe(5, once=True, search=search))
-    s.turn()
+    s.say(peer, ev.Subscribe(5, once=True, search=search))
     (message,) = of(do.Changed, peer.inbox)
     assert message.request == 5
     return message.change
 
 
-def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Make) -> None:
-    s = stage()
-    owner, looker = s.driver(), s.driver()
+def test_a_look_tells_all_there_is_in_parts_and_no_changes(drivers: Drivers) -> None:
+    s, (owner, looker) = drivers(2)
     first, *others = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
     parts = [looked(s, looker)]
     assert s.session.state.catalog.touched is None
@@ -126,21 +117,18 @@ def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Make) -> None:
     assert looked(s, looker).left == 2  # begins anew
 
 
-def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Make) -> None:
-    s = stage()
-    owner, looker, other = s.driver(), s.driver(), s.driver()
+def test_a_look_that_nobody_goes_on_with_is_forgotten(drivers: Drivers) -> None:
+    s, (owner, looker, other) = drivers(3)
     for _ in range(MOST + 1):
         owner.put(ev.Value(b"x"))
     assert looked(s, looker).left == looked(s, other).left == 1
     looker.post(ev.Subscribe(5, on=False))
     s.leave(other)
-    s.turn()
     assert not s.session.subscriptions.looks
 
 
-def test_who_changes_or_goes_before_a_first_part_has_it(stage: Make) -> None:
-    s = stage()
-    owner, subscriber = s.driver(), s.driver()
+def test_who_changes_or_goes_before_a_first_part_has_it(drivers: Drivers) -> None:
+    s, (owner, subscriber) = drivers(2)
     *early, renamed, gone = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
     assert ids(told(s, subscriber)) == early
     owner.post(ev.Bind("name", renamed))
@@ -166,9 +154,8 @@ def test_who_changes_or_goes_before_a_first_part_has_it(stage: Make) -> None:
         (ev.Search("nothing"), []),
     ],
 )
-def test_a_search_finds_some_counts_all(stage: Make, search: ev.Search, first: list[int]) -> None:
-    s = stage()
-    owner = s.driver()
+def test_a_search_finds_some_of_all(drivers: Drivers, search: ev.Search, first: list[int]) -> None:
+    s, (owner,) = drivers()
     sizes, names = (1, 2, 9, 3, 2), ("", "b", "", "a", "c")
     about = ev.About("array", 2, 0, 0, 0.0, 0.0)
     there = [

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.core.conftest import FUNCTION, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, pick
@@ -128,6 +128,11 @@ class TaskMachine(RuleBasedStateMachine):
         assert self.session.state.scheduler.used == sum(self.cpus(hand) for hand in busy)
         self.sound = True
 
+    @invariant()
+    def all_hear_of_it(self) -> None:
+        """After each step."""
+        self.turn()
+
     def cpus(self, hand: Hand) -> int:
         assert hand.running is not None
         spec = self.tasks[hand.running.task].spec
@@ -222,7 +227,6 @@ class TaskMachine(RuleBasedStateMachine):
         else:
             self.starting.remove(worker)
             self.hands[worker] = Hand(self.stage.meet(worker))
-        self.turn()
 
     @rule(
         n=PICK,
@@ -253,7 +257,6 @@ class TaskMachine(RuleBasedStateMachine):
             self.tasks[task] = ev.Submit(
                 task, 0, b"", deps, origin=origin, spec=None if usual else spec
             )
-        self.turn()
 
     @rule(
         n=PICK, size=st.integers(2, 5), times=st.integers(1, 6),
@@ -275,7 +278,6 @@ class TaskMachine(RuleBasedStateMachine):
                 group.tasks.append(task)
                 self.groups[first or task] = group
             first = first or task
-        self.turn()
 
     def runnable(self) -> list[Hand]:
         return [hand for hand in self.hands.values() if hand.sent and not hand.blocked]
@@ -295,7 +297,6 @@ class TaskMachine(RuleBasedStateMachine):
         again = again and value.failed
         self.deaths[run.task] += again
         self.done(hand, run, value, seconds, again)
-        self.turn()
 
     def done(self, hand: Hand, run: do.Run, value: ev.Value, took: float, again: bool) -> None:
         hand.peer.runs.popleft()
@@ -319,7 +320,6 @@ class TaskMachine(RuleBasedStateMachine):
             )
             hand.items[run.task] += 1
             hand.peer.post(ev.Yielded(run.task, hand.peer.id(), value))
-        self.turn()
 
     @precondition(lambda self: self.tasks)
     @rule(n=PICK, count=st.integers(1, 2))
@@ -328,7 +328,6 @@ class TaskMachine(RuleBasedStateMachine):
         task = pick(self.tasks, n)
         self.took[task] += count
         self.driver.post(ev.Took(task, self.took[task]))
-        self.turn()
 
     @precondition(lambda self: self.runnable())
     @rule(n=PICK)
@@ -336,19 +335,16 @@ class TaskMachine(RuleBasedStateMachine):
         hand = pick(self.runnable(), n)
         self.runs.subtract(hand.sent[1:])
         hand.peer.block()
-        self.turn()
 
     @precondition(lambda self: any(hand.blocked for hand in self.hands.values()))
     @rule(n=PICK)
     def goes_on(self, n: int) -> None:
         pick([hand for hand in self.hands.values() if hand.blocked], n).peer.unblock()
-        self.turn()
 
     @precondition(lambda self: self.hands)
     @rule(n=PICK)
     def dies(self, n: int) -> None:
         self.ends(pick(self.hands, n))
-        self.turn()
 
     @precondition(lambda self: self.tasks)
     @rule(n=PICK, force=st.booleans())
@@ -356,7 +352,6 @@ class TaskMachine(RuleBasedStateMachine):
         task = pick(self.tasks, n)
         self.stopped |= self.unfinished({task}) | self.of_job(task)
         self.driver.post(ev.Cancel((task,), force))
-        self.turn()
 
     @precondition(lambda self: self.tasks)
     @rule(n=PICK)
@@ -398,7 +393,6 @@ class TaskMachine(RuleBasedStateMachine):
             self.requests[request] = stopped
             jobs = (task,) if with_job else ()
             self.driver.post(ev.Interrupt(request, origin, jobs, force))
-        self.turn()
 
     @precondition(lambda self: self.tasks)
     @rule(n=PICK)
@@ -410,7 +404,6 @@ class TaskMachine(RuleBasedStateMachine):
             if (self.tasks[task].spec or ev.USUAL).ahead:
                 self.stopped.add(task)
             self.answers.setdefault(task, NONE)  # it won't be told
-        self.turn()
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 2.5]))
     def time_passes(self, seconds: float) -> None:

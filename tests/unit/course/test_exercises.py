@@ -8,9 +8,7 @@ from typing import Any, cast
 import pytest
 
 from workbench.core.snapshot import JobRecord
-from workbench.course.clusters import line
 from workbench.course.exercises import Live, Outcome, Page, RefusedError, exercise, right, wrong
-from workbench.course.resilience import went_on
 from workbench.engine.base import Engine
 from workbench.errors import WorkbenchError
 
@@ -42,20 +40,6 @@ def test_a_cell_that_isnt_done_is_said_to_be(state: str, says: str) -> None:
     assert str(refused.value.outcome.sentence) == says
 
 
-def test_a_variable_that_the_look_misses_is_named() -> None:
-    """After a restart: ``flood`` is asked for by the look itself, since it may be anybody's."""
-
-    @exercise(HINTS, Page("views.md", "What you see"), subject="flood")
-    def look(live: Live) -> Outcome:
-        return right("{count}", count=len(live["flood"]))
-
-    found = look.ask(alone({}))
-    assert found.state == "untouched"
-    assert str(found.sentence) == (
-        "There is no variable `flood` now: run the cell above that makes it."
-    )
-
-
 @pytest.mark.parametrize(
     ("error", "says"),
     [
@@ -74,29 +58,22 @@ def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
     assert (found.state, str(found.sentence)) == ("wrong", says)
 
 
-def test_what_is_missing_is_told_from_what_is_empty() -> None:
-    """Somebody may have deleted it, as an exercise on memory suggests."""
-
-    @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
-    def look(live: Live) -> Outcome:
-        raise AssertionError("nothing to look at")
-
-    for variables, says in (
-        ({}, "There is no variable `x` now: run the"),
-        ({"x": ...}, "`x` has no value yet: its cell"),
-    ):
-        found = look.ask(alone(variables))
-        assert found.state == "untouched"
-        assert str(found.sentence).startswith(says)
+@exercise(HINTS, Page("views.md", "What you see"), needs=("x",), subject="flood")
+def look(live: Live) -> Outcome:
+    return right("{first}", first=live["flood"][0])
 
 
-def test_the_variable_that_is_named_may_be_another_than_is_needed() -> None:
-    assert "`flood` has another shape" in str(went_on.ask(alone({"flood": []})).sentence)
-
-
-def test_an_option_may_have_its_value_behind_an_equals_sign() -> None:
-    address = "tcp://10.0.0.7:8786"
-    for between in " =":
-        given = f"%workbench start --engine{between}dask --address{between}{address}"
-        said = right("That session would run on Dask at {address}.", address=address)
-        assert line.ask(alone({"line": given})) == said
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({}, "There is no variable `x` now: run the exercise's cell, above this check."),
+        ({"x": ...}, "`x` has no value yet: its cell waits for you."),
+        # Somebody may have deleted it, as an exercise on memory suggests.
+        ({"x": 1}, "There is no variable `flood` now: run the cell above that makes it."),
+        ({"x": 1, "flood": []}, "`flood` has another shape than asked for (IndexError: list index"),
+    ],
+)
+def test_what_is_missing_is_told_from_what_is_empty(variables: dict[str, Any], says: str) -> None:
+    found = look.ask(alone(variables))
+    assert found.state == ("wrong" if "flood" in variables else "untouched")
+    assert str(found.sentence).startswith(says)

@@ -1,13 +1,15 @@
-"""Values on their way through a cluster: what comes out is what went in, and nothing was copied."""
+"""Values and errors on their way through a cluster: what comes out is what went in."""
 
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from workbench import errors
 from workbench.engines.cluster import parcels
 from workbench.engines.cluster.backend import StoredValue
 from workbench.engines.cluster.parcels import Packer
@@ -81,3 +83,24 @@ def test_what_stands_for_an_error_raises_it() -> None:
             packer().open(1, parcels.refused(code, "so it is"))
     with pytest.raises(LookupError):
         parcels.contents(parcels.refused("freed", "gone"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "words"),
+    [
+        ("OwnerDiedError", errors.ObjectLostError, "owned it has ended.*Make it again"),
+        ("ObjectLostError", errors.ObjectLostError, "nodes.*have gone.*Run again"),
+        ("ObjectFetchTimedOutError", errors.ObjectLostError, "in time.*Try again"),
+        ("ObjectFreedError", errors.ObjectFreedError, "freed.*Put it again"),
+    ],
+)
+def test_losses_are_in_our_words(name: str, ours: type[errors.WorkbenchError], words: str) -> None:
+    ray = pytest.importorskip("ray")
+    from workbench.engines.ray.system import translated
+
+    error = getattr(ray.exceptions, name)("ab" * 28, owner_address=b"", call_site="")
+    found = translated(error)
+    assert type(found) is ours
+    assert re.search(words, str(found))
+    assert "abab" not in str(found)
+    assert "RAY_" not in str(found)

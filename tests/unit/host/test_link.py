@@ -329,9 +329,16 @@ def test_what_runs_in_a_thread_or_spins_is_stopped_and_the_next_one_runs() -> No
             while True:
                 pass
 
+        def lingers():
+            threading.Thread(target=go_on.wait).start()
+            return link.work.leaves_threads(link.work.current)
+
+        go_on = threading.Event()
+        lingered = run(9, lingers)
+        go_on.set()
         thread = threading.Thread(target=stop, args=(1,))
         thread.start()
-        results = [run(1, run_cell, Cell({code!r}, "<c>", 1, ()))]
+        results = [lingered, run(1, run_cell, Cell({code!r}, "<c>", 1, ()))]
         thread.join()
         interrupts.stop(2)  # before it begins
         results += [run(2, print, "never"), run(3, print, "next")]
@@ -342,8 +349,8 @@ def test_what_runs_in_a_thread_or_spins_is_stopped_and_the_next_one_runs() -> No
         thread.join(30)
         tell(*results)
     """)
-    stopped, never, last, spun = results
-    assert last == "None"
+    lingers, stopped, never, last, spun = results
+    assert (lingers, last) == ("True", "None")
     assert all(each.startswith("KeyboardInterrupt") for each in (stopped, never, spun))
     assert shown == [("stdout", "begins\nnext\nspins\n")]
 

@@ -1,4 +1,4 @@
-"""What a cell reads and gives back: a table of cells, and the errors."""
+"""What a cell reads and gives back, and what stands on a magic's line: tables, and the errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import CellSyntaxError
+from workbench.ipython.arguments import in_one_word
 from workbench.ipython.cells import analyse
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
@@ -175,3 +176,20 @@ def test_all_our_magics_are_refused() -> None:
 def test_null_bytes_are_refused() -> None:
     with pytest.raises(CellSyntaxError, match=r"not valid Python|null byte"):
         analyse("x = 1\0")
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("--map hour=range(7, 18)", "--map 'hour=range(7, 18)'"),
+        ("-w --map x=f((1, 2), [3, 4]) -o a b", "-w --map 'x=f((1, 2), [3, 4])' -o a b"),
+        ("--map=x=[1, 2]", "--map='x=[1, 2]'"),
+        ("--map x=d['a b', 1] -w", "--map \"x=d['a b', 1]\" -w"),
+        ("--map 'range(7, 9)' -w", "--map 'range(7, 9)' -w"),
+        ("--map items -w", "--map items -w"),
+        ("--map range(3) -o a b", "--map range(3) -o a b"),
+        ("--name map -w", "--name map -w"),
+    ],
+)
+def test_an_expression_with_spaces_in_its_brackets_is_one_word(line: str, becomes: str) -> None:
+    assert in_one_word(line, "--map") == becomes

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.ipython.interleave import MOST_OPEN, OpenLine, Screen, Text
+from workbench.ipython.output import ERASE, Router
 
 PIECES = st.text(alphabet="ab \n\r", min_size=1, max_size=8)
 
@@ -87,3 +91,10 @@ def test_a_bar_stays_in_its_place_while_others_write() -> None:
     ]
     screen.clear()
     assert write("[0]", " line\n") == [Text("stderr", "[0]  line\n")]
+
+
+def test_in_a_terminal_a_line_that_passes_makes_room(capsys: pytest.CaptureFixture[str]) -> None:
+    router = Router(SimpleNamespace())
+    router.passing_line = True
+    router.note(router.latest, "cell 6 · done", "stdout")
+    assert capsys.readouterr().out == f"{ERASE}cell 6 · done\n"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
@@ -98,6 +99,9 @@ def test_all_cells_have_a_row() -> None:
     assert [row.split()[0] for row in rows] == [f"#{n}" for n in range(1, 7)]
     assert rows[1] == ("#2   cell 5  done, not fetched      3 s  3 lines                df, model")
     assert len({row.index("cell") for row in rows}) == 1
+    cut, gone = replace(JOBS[3], shown_in_part=True), replace(JOBS[3], dropped=True)
+    assert "at least 5 lines" in str(JobTable([cut]))
+    assert "done, results gone" in str(JobTable([gone]))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_what_can_change_is_packed_with_the_rest() -> None:
 
 
 def test_of_what_is_stored_arrays_cannot_change() -> None:
-    ref = ObjectRef(1, cast(Any, None))
+    ref = ObjectRef(1, cast(Any, object()))
     stored = {"array": ref, "lst": ref, "elsewhere": ref}
     originals = Originals(NO_ENGINE, stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
     assert originals.tracked.names == ("lst", "elsewhere")

@@ -162,6 +162,7 @@ def test_a_pin_promises_no_memory_where_the_engine_gives_none() -> None:
         == "Pinned until it is unpinned. It may move to disk."
     )
     assert view_texts.lessons(pin.can)["pins"][-1] == lack
+    assert not [first for first, *_ in view_texts.lessons(pin.can).values() if ". " in first]
 
 
 def test_the_line_that_says_what_was_started() -> None:

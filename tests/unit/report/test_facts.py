@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
-from workbench.core.events import About
+from workbench.core.events import ID_BITS, About
 from workbench.core.snapshot import ActorRecord, ClientRecord, MemoryRecord, Snapshot, WorkerRecord
-from workbench.report import facts, reasons, text, view_texts
+from workbench.report import facts, page, reasons, text, view_texts
 from workbench.report.processes import Processes, actor_name, owners_of
 
 ACTOR = 4
@@ -58,14 +58,31 @@ def test_objects_are_called_as_people_know_them() -> None:
         assert facts.title_of(an_object(1, MB, **more), held) == said
     assert facts.title_of(an_object(1, MB, key="part 1")) == "part 1"
     assert facts.title_of(an_object(1, MB)) == "from cell 3, line 2"
-    assert facts.title_to_ask_by(an_object(1, MB)) == "00000001 from cell 3, line 2"
     assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
+
+
+def test_a_list_says_whose_an_object_is_and_small_ones_without_a_name_share_a_line() -> None:
+    now = with_actor()
+    others = msgspec.structs.replace(now.clients[1], prefix=9)
+    processes = Processes(msgspec.structs.replace(now, clients=(now.clients[0], others)))
+    large = [an_object(1, MB), an_object(9 << ID_BITS | 2, MB, about=None, type="list")]
+    small = [an_object(n, 100, about=None) for n in range(10, 16)]
+    objects = [*large, *small, an_object(20, 90, names=("x",))]
+    shown = str(text.objects(objects, processes=processes)).splitlines()
+    starts = ("00000001 from cell 3", "00000002 of train.py", "x ", "6 small ones, 600 B")
+    assert all(map(str.startswith, shown[1:], starts)), shown
+    assert len(shown) == 5
+    assert len(str(text.objects(objects, "*")).splitlines()) == 1 + len(objects)
+    assert page.row_of(large[1], processes, {}, None).title == "a task's result of train.py"
 
 
 def test_of_many_variables_the_first_are_named_each_once() -> None:
     noted = ("df, as it was at 12:00:00", "ref")
     assert facts.title_of(an_object(1, MB), {1: (("df", "view"), noted)}) == "df"
     assert facts.title_of(an_object(1, MB), {1: (noted,)}) == noted[0]
+    outputs = {"__ x _26 Out[26]": "x", "_ _26 Out[26][0]": "Out[26][0]", "_x": "_x"}
+    for names, said in outputs.items():
+        assert facts.variables_of([(name, "ref") for name in names.split()]) == said
     places = tuple((f"big[{n}]", "view") for n in range(1000))
     said = facts.title_of(an_object(1, MB), {1: places})
     assert said == "big[0], big[1], big[2], big[3], …"
@@ -142,6 +159,8 @@ def test_of_many_puts_the_largest_are_shown_and_the_sum() -> None:
     few = text.put_text([*puts[:1], (*puts[1][:2], "pinned")])
     assert [line.split(": ")[0] for line in few.splitlines()] == ["v1", "v2"]
     assert few.endswith("buffer; pinned")
+    (slow,) = text.put_text([("v", About("list", 9, 0, 0, 0.6, 0.0), "")]).splitlines()
+    assert slow.endswith("; `%cost v` shows what takes so long")
     _, *rows, last = text.put_text(puts).splitlines()
     assert rows[0].split() == ["v60", "ndarray", "60", "kB", "60", "ms"]
     assert [row.split()[0] for row in rows[1:]] == [f"v{n}" for n in range(59, 50, -1)]

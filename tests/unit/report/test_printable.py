@@ -1,10 +1,14 @@
-"""What people and programs named can't make a terminal do anything, whoever prints it."""
+"""What people read: no names can make a terminal do anything, and no jargon is in the texts."""
 
 from __future__ import annotations
 
+import ast
 import io
 import json as json_module
+import re
+from collections.abc import Iterator
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -150,3 +154,36 @@ def test_a_name_of_a_megabyte_is_cut_in_an_error_s_text_each_time() -> None:
     many = shortened(f"{'a b ' * 300_000} can't be read.")
     assert len(many) < 20 * LONG_WORD
     assert many.endswith(" can't be read.")
+
+
+PACKAGE = Path(__file__).parents[3] / "workbench"
+
+ROOMS = ("report", "ipython", "errors", "error_notes", "cli", "widgets", "api", "course")
+
+JARGON = re.compile(
+    r"\b(in[- ]band|out[- ]of[- ]band|resident|warm|extents?|arenas?)\b"
+    r"|\bby the kernel because|\bask the kernel for"  # Linux, and not the notebook's
+)
+
+
+def sentences(source: str) -> Iterator[str]:
+    """Texts of at least four words, without docstrings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (n.value if isinstance(n, ast.Constant) else "…" for n in node.values)
+            text = "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if id(node) not in docstrings and len(text.split()) > 3:
+            yield text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_people_read_has_no_jargon(room: str) -> None:
+    texts = [t for path in (PACKAGE / room).rglob("*.py") for t in sentences(path.read_text())]
+    assert texts
+    assert [text for text in texts if JARGON.search(text)] == []

@@ -63,7 +63,7 @@ def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
 
 def a_list(now: Snapshot, held: Held) -> Told:
     """%objects in a notebook; in a terminal it has the same cells."""
-    listed = text.objects(now.objects, held=held)
+    listed = text.objects(now.objects, "*", held=held)
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", HTMLFormatter()(listed))[1:]
     cells = [
         [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
@@ -74,7 +74,8 @@ def a_list(now: Snapshot, held: Held) -> Told:
         assert line.split() == " ".join(row).split()
     names = ("title", "type", "size", "where", "chips", "age")
     for record, row in zip(listed, cells, strict=True):
-        row[0] = row[0].removeprefix(f"{facts.id_of(record.id)[-8:]} ")  # to ask for it by
+        id = facts.id_of(record.id)
+        row[0] = id if row[0] == id[-8:] else row[0].removeprefix(f"{id[-8:]} ")  # to ask for it by
     return {
         record.id: dict(zip(names, row, strict=True))
         for record, row in zip(listed, cells, strict=True)

@@ -21,7 +21,7 @@ from tests.unit.serialization.clocks import AMPLE, by_bytes, by_inband
 from workbench.serialization import measure
 from workbench.serialization.arrays import out_of_band
 from workbench.serialization.costs import MOST_PARTS, Cost, Spend, explain
-from workbench.serialization.measure import Figures, MeasuringPickler, Tally
+from workbench.serialization.measure import Figures, MeasuringPickler, OutOfTimeError, Tally
 from workbench.serialization.pickler import Pickler
 
 FREE = Figures(0.0, 0, 0, 0)
@@ -187,10 +187,8 @@ def test_parts_of_a_table_are_its_columns() -> None:
         assert found(cost, f"obj['{column}'][…]").type == "99 × str"
     assert found(cost, "obj[['n', 'm']]").outband == 2 * 99 * 8
     together = cost_of(VALUES["objects"])
-    assert {(c.path, c.type) for c in together.children if ".columns" not in c.path} == {
-        ("obj['a']", "500 × str"),
-        ("obj['b']", "500 × str"),
-    }
+    kinds = {c.path: c.type for c in together.children if ".columns" not in c.path}
+    assert kinds == dict.fromkeys(("obj['a']", "obj['b']"), "500 × str")
 
 
 @pytest.mark.parametrize("make", [pa.table, pl.DataFrame])
@@ -249,6 +247,19 @@ def test_what_is_not_looked_at_is_said_and_counted() -> None:
     assert cost.inband == len(pickled(value)[0])
     assert cost.inband / 2 < rest.inband < cost.inband
     assert sum(child.inband for child in cost.children) <= cost.inband
+
+
+def test_a_part_that_takes_too_long_is_estimated_from_how_far_it_came() -> None:
+    def cut_short(*args: Any) -> Figures:
+        figures = by_bytes(*args)
+        if figures.seconds > args[3]:
+            raise OutOfTimeError(Figures(0.0, int(args[3] * 1e6), 0, 0))
+        return figures
+
+    value = {"a": samples.texts(9000)[:5000], "b": samples.texts(9000)[5000:]}
+    cut = cost_of(value, measure=cut_short, spend=AMPLE._replace(part=0.005))
+    for part in all_of(cost_of(value)):
+        assert found(cut, part.path).seconds == pytest.approx(part.seconds, rel=0.3)
 
 
 def test_without_time_only_the_whole_is_measured() -> None:

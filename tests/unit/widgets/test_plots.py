@@ -132,7 +132,7 @@ def test_segments_are_to_scale() -> None:
     assert boxes[0, 30] == green  # on disk
     texts = _texts(ax)
     said = {"first-steps.ipynb", "worker 1", "disk", "161 MB live of 209 MB", "x", "train, frame"}
-    assert said | {"live 189 MB", "on disk 30 MB", "This machine"} <= set(texts)
+    assert said | {"live 189 MB", "on disk 30 MB", "This machine", "no object"} <= set(texts)
 
 
 def test_objects_are_coloured_by_what_is_asked_for() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.wire import sockets
 from workbench.core import events as ev
 from workbench.errors import ProtocolError
+from workbench.wire import packets
 from workbench.wire.buffers import Inbox, Outbox, Parcel
 from workbench.wire.codec import decode_from_client, encode
 from workbench.wire.framing import frame
@@ -105,3 +106,18 @@ def test_what_is_kept_is_counted() -> None:
         assert inbox.unfinished == end
     assert list(sockets.feed(inbox, [data[-1:]])) == sockets.MESSAGES
     assert inbox.unfinished == 0
+
+
+@pytest.mark.parametrize("unread", [0, 1])
+def test_all_that_was_sent_is_read(unread: int) -> None:
+    """Also if the other side went without having read all: the system tells that first."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with here, there:
+        here.setblocking(False)
+        assert packets.receive(here) is None
+        for _ in range(unread):
+            here.send(b"call")
+        there.send(b"first")
+        there.send(b"second")
+        there.close()
+        assert [packets.receive(here) for _ in range(4)] == [b"first", b"second", b"", b""]

@@ -61,20 +61,6 @@ def test_each_message_survives_the_wire(kind: Any, data: st.DataObject) -> None:
             assert list(decode(encode([message] * 2))) == [message] * 2
 
 
-@pytest.mark.parametrize("module", [events, instructions, loop_events])
-def test_no_number_means_two_messages(module: Any) -> None:
-    kinds = [
-        kind
-        for kind in vars(module).values()
-        if isinstance(kind, type)
-        and issubclass(kind, msgspec.Struct)
-        and kind.__module__ == module.__name__
-        and kind.__struct_config__.tag is not None
-    ]
-    tags = [kind.__struct_config__.tag for kind in kinds]
-    assert len(set(tags)) == len(tags)
-
-
 def test_nothing_the_loop_notices_can_come_from_a_client() -> None:
     for event in (loop_events.Left(), loop_events.Tick(), loop_events.WorkerExited(1, 0)):
         with pytest.raises(ProtocolError):

@@ -90,6 +90,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             queries.Held: lambda *named: held(self.held_by, self.listener.roots, *named),
             queries.ShownBy: self.shown,
             queries.StoredAs: self.stored_as,
+            queries.WhenFull: lambda let_go: None,  # they make room themselves
             queries.Compare: self.compare,
             queries.Pack: self.packer.pack_values,
             queries.OwnReducers: lambda: self.packer.reducers([]),
@@ -321,6 +322,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             cpus,
             run is not None and hosting.is_restarted,
             self.namespace,
+            run is not None and hosting.interrupts.is_stopping(run.task),
         )
 
     # -- what this engine has none of ------------------------------------------------------------

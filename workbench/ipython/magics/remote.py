@@ -165,7 +165,6 @@ class RemoteMagics(NotebookMagics):
             job.note(note)
         if wait:
             self._notebook.awaited.append(job)
-        results: list[ObjectRef] = []
         each = request.item, request.items or ()
         own = settings.of_modules()
         originals = Originals(engine, captured, self._notebook.variables, each, inputs.slow, own)
@@ -178,22 +177,25 @@ class RemoteMagics(NotebookMagics):
                 if not wait:
                     job.note_before(request.names.bound, request.outputs, self._notebook.variables)
                     originals.watch()
-        try:
-            for refs in self._submit(engine, request, handle, originals, job):
-                results += refs
-        except BaseException:
-            job.cancel()  # of several tasks, those submitted
-            self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
-            raise
-        outputs = outputs_of(request.outputs, results, request.items is not None)
-        job.set_outputs(outputs)
+        # A task may print before it is known to be the job's, and before there is a line.
+        with self._notebook.router.hold_output(origin):
+            try:
+                submitted = self._submit(engine, request, handle, originals, job)
+                results = [ref for refs in submitted for ref in refs]
+            except BaseException:
+                job.cancel()  # of several tasks, those submitted
+                self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
+                raise
+            outputs = outputs_of(request.outputs, results, request.items is not None)
+            job.set_outputs(outputs)
+            self._notebook.begin(job, waited=wait, quiet=quiet)
         variables = self._notebook.variables
         if not wait or request.items is not None:
             there = {name: variables[name] for name in outputs if name in variables}
             job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
             variables.update(outputs)
         self._note_stayed(request, job)
-        self._notebook.follow(job, waited=wait, quiet=quiet)
+        job.follow()
         if handle is not None:
             self._sent.setdefault(handle._ref.id, []).append((job, tuple(request.names.bound)))
         if wait:
@@ -250,7 +252,7 @@ class RemoteMagics(NotebookMagics):
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yield the results of each."""
-        options, group, router = request.options, 0, self._notebook.router
+        options, group = request.options, 0
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
         captured = originals.names
@@ -271,15 +273,13 @@ class RemoteMagics(NotebookMagics):
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
-            # A task may print before it is known to be the job's: that output is held back.
-            with router.hold_output(job.origin):
-                call = Call(args, captured, options)
-                if handle is not None:
-                    submitted = engine.call(handle._ref, "run", call)
-                else:
-                    submitted = engine.submit(RUN_CELL, call)
-                refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
-                job.add_task(refs[0])
+            call = Call(args, captured, options)
+            if handle is not None:
+                submitted = engine.call(handle._ref, "run", call)
+            else:
+                submitted = engine.submit(RUN_CELL, call)
+            refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
+            job.add_task(refs[0])
             group = group or refs[0].id
             yield refs
 

@@ -295,18 +295,19 @@ class StoringMagics(NotebookMagics):
         return cost
 
     def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
-        """Return the value that a line names, and its name."""
-        expression = as_written(line, parse(magic, line).what)
+        """Return the value that a line names, or that the ref which it names stands for, and its
+        name."""
+        expression = name = as_written(line, parse(magic, line).what)
         if not expression.isidentifier():
-            return self.shell.ev(expression), _in_brackets(expression)
-        value = self._notebook.variables.get(expression, self)
-        if value is self:
-            ref = api.engine().ask(Lookup(expression)) if api.is_initialized() else None
-            if ref is None:
+            value, name = self.shell.ev(expression), _in_brackets(expression)
+        elif expression in self._notebook.variables:
+            value = self._notebook.variables[expression]
+        else:
+            value = api.engine().ask(Lookup(expression)) if api.is_initialized() else None
+            if value is None:
                 names = self._notebook.own_names()
                 raise missing([expression], "the notebook or the store", names)
-            value = api.get(ref)
-        return value, expression
+        return (api.get(value) if isinstance(value, ObjectRef) else value), name
 
     # -- what names mean ----------------------------------------------------------------------
 
@@ -388,3 +389,13 @@ class BarePut(ast.NodeTransformer):
                 nothing = ast.Subscript(both, ast.Constant(1), ast.Load())
                 return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
         return node
+
+    def ends(self, cell: str) -> bool:
+        """True if the cell, as transformed by IPython, ends with one."""
+        try:
+            last = ast.parse(cell).body[-1:]
+        except SyntaxError:  # an earlier cell: this one isn't in the history
+            return False
+        return any(
+            isinstance(node, ast.Expr) and self.visit_Expr(node) is not node for node in last
+        )

@@ -27,7 +27,10 @@ export class Selected {
   show(changed) {
     const row = this.session.store.row();
     const lesson = this.session.store.world.words.lessons[this.part];
-    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, ...withCode(text))));
+    setChildren(this.hint, lesson.join(), () => {
+      const [first, ...more] = lesson.map((text) => h("p", {}, ...withCode(text)));
+      return [first, h("details", {}, h("summary", { "aria-label": "More on what this shows" }, "?"), ...more)];
+    });
     this.hint.hidden = row != null;
     this.full.hidden = row == null;
     if ((row?.id ?? "") !== this.id) {

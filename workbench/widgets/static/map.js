@@ -25,8 +25,11 @@ export function pinWords(row) {
   return row.pins.map((pin) => pin.text).join("; ") || "nothing keeps it";
 }
 
-/** How full a segment is; a file is as large as what is in it. */
-const filled = ({ disk, live, granted }) => (disk ? bytes(live) : `${bytes(live)} live of ${bytes(granted)}`);
+/** How full a segment is, and how much of it was given back; a file is as large as what is in it. */
+export function filled({ disk, live, granted, end }) {
+  const given = end > granted ? `, ${bytes(end - granted)} given back` : "";
+  return disk ? bytes(live) : `${bytes(live)} live of ${bytes(granted)}${given}`;
+}
 
 /** As much of a name as fits, with an ellipsis; nothing if that is less than a few letters. */
 export function shortened(name, room, widthOf) {
@@ -190,13 +193,15 @@ export class StoreMap {
     const entries = this.layout.lanes.length ? this.coloring.legend(theme.dark) : [];
     const others = (this.session.store.world.rest ?? []).reduce((sum, { count }) => sum + (count ?? 0), 0);
     setChildren(this.legend, JSON.stringify([theme.dark, others, entries]), () => {
-      const entry = (label, color) => {
-        const swatch = h("span", { class: `wb-swatch ${color ? "" : "wb-p-rest"}`, "aria-hidden": "true" });
+      const entry = (label, color, part = color ? "" : "wb-p-rest") => {
+        const swatch = h("span", { class: `wb-swatch ${part}`, "aria-hidden": "true" });
         if (color) swatch.style.background = color;
         return h("li", {}, swatch, h("span", {}, label));
       };
       const known = entries.map(({ label, color }) => entry(label, color));
-      return others ? [...known, entry(`${counted(others, "small one")}, by place`)] : known;
+      if (others) known.push(entry(`${counted(others, "small one")}, by place`));
+      if (entries.length) known.push(entry("no object", "", "wb-p-free"));
+      return known;
     });
   }
 

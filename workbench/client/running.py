@@ -1,0 +1,46 @@
+"""What keeps things until it ends by itself: threads, asyncio's tasks and timers. And what ends it.
+
+For `client.referrer_search`, which goes no further there.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from workbench.call_site import is_own
+from workbench.client.reference_graph import Name, Root
+
+
+def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
+    """Return the name of such a thing, and code that ends it if that is safe; None of others.
+
+    ``variable`` returns a person's variable that is a thing, or ''.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if isinstance(thing, threading.Thread) and thing.is_alive():
+        return Root(Name(thing.name, "thread"))
+    if asyncio is None:
+        return None
+    if isinstance(thing, asyncio.Task) and not thing.done():
+        return _task(thing, variable(thing))
+    if isinstance(thing, asyncio.Handle) and not thing.cancelled():
+        path = variable(thing)
+        is_timer = isinstance(thing, asyncio.TimerHandle)
+        due = str(thing.when() - thing._loop.time()) if is_timer else ""
+        return Root(Name(path, "call", due), f"{path}.cancel()" if path else "")
+    return None
+
+
+def _task(task: Any, path: str) -> Root:
+    name, coroutine = task.get_name(), task.get_coro()
+    cut = f"{path}.cancel()"
+    if not path:
+        find = f"next(t for t in asyncio.all_tasks() if t.get_name() == {name!r})"
+        cut = f"import asyncio; {find}.cancel()"
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    is_persons = code is not None and is_own(code.co_filename)  # else a library would break
+    where = getattr(coroutine, "__qualname__", "")
+    return Root(Name(name, "task", where), cut if is_persons else "")
