@@ -25,7 +25,7 @@ Create = Callable[[int], seg.Descriptors]
 
 @pytest.fixture(params=["memfd", "file"])
 def create(request: pytest.FixtureRequest) -> Create:
-    return {"memfd": seg.create_memfd, "file": seg.create_file}[request.param]
+    return {"memfd": seg.create, "file": seg.create_file}[request.param]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -55,18 +54,9 @@ def pack_arguments(
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:
-    """Return the names of the positional parameters of a function or class, if they are known.
-
-    The name of ``*args`` begins with an asterisk.
+    """Return the names of the positional parameters of a function or class, if they are known, for
+    errors. The name of ``*args`` begins with an asterisk.
     """
-    if type(function) is MethodType:
-        return parameters_of(function.__func__)[1:]
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        code: CodeType = function.__code__
-        names, count = code.co_varnames, code.co_argcount
-        if code.co_flags & inspect.CO_VARARGS:
-            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
-        return names[:count]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -98,6 +88,11 @@ def name_at(place: Place, parameters: Sequence[str]) -> str:
     if len(named) < len(parameters):
         return f"{parameters[-1][1:]}[{place - len(named)}]"
     return f"argument {place + 1}"
+
+
+def name_in(function: Any, place: Place) -> str:
+    """Return the same of an argument of this function or class."""
+    return name_at(place, parameters_of(function))
 
 
 def places_of(packed: Packed) -> tuple[Place, ...]:

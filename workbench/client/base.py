@@ -45,29 +45,14 @@ process's segment two."""
 class ClientBase:
     """Connection, memory, objects and handles of one process.
 
-    Parameters
-    ----------
-    session : str
-        The session's unique name; '' if only the server knows it.
-    worker : int
-        The pool's number for a worker process; 0 in a driver.
-    linger : float
-        Seconds for which the session is kept after its last driver.
-    threads : int
-        Threads for large copies.
-    glance : float
-        Seconds that a mere look at an object (`peek`, `describe`) waits for an answer.
+    ``session`` is its unique name, '' if only the server knows it; ``worker`` the pool's number for
+    a worker process, 0 in a driver. For ``linger`` seconds the session is kept after its last
+    driver. ``threads`` make large copies. A mere look at an object (`peek`, `describe`) waits
+    ``glance`` seconds for an answer.
 
-    Attributes
-    ----------
-    worker : int
-        As above.
-    workers, capacity : int
-        Of the session, in processes and bytes; 0 until the server's Welcome.
-    handlers : dict of type → callable(message)
-        Other parts add theirs before `join`.
-    at_end : list of callable(reason)
-        Called, in order, when the server hangs up or this process leaves.
+    ``workers`` and ``capacity`` (bytes) are 0 until the server's Welcome. Other parts add their
+    ``handlers`` before `join`. ``at_end`` are called, in order, with the reason, when the server
+    hangs up or this process leaves.
     """
 
     def __init__(

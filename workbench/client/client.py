@@ -104,8 +104,6 @@ class Client(Answering):
     def lending(self) -> Lending | None:
         return self._role.lending
 
-    # -- what is asked of this process ------------------------------------------------------------
-
     def _shown(self, array: Any) -> Shown | None:
         id = self.objects.shown(array, self._role.task)
         if id is None:
@@ -115,8 +113,6 @@ class Client(Answering):
             return Shown(id, (), "")
         record = described.object
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
-
-    # -- custom serializers ---------------------------------------------------------------------
 
     def register(self, cls: type, by: tuple[Function, Function] | None) -> None:
         marshal, number, payload = self._base.marshal, None, b""

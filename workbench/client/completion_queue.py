@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -17,25 +18,17 @@ SOME = 100
 """Most pending objects to name to the server in one wait for the next."""
 
 
+@dataclass(eq=False)
 class CompletionQueue(Arrivals):
-    """Refs in the order of completion. ``wait(done, timeout, missing, enough)`` reads until
-    ``done()``, when ``enough`` of the missing are ready; ``new_future(missing)`` makes a future.
+    """Refs in the order of completion. ``_wait_for(done, timeout, missing, enough)`` reads until
+    ``done()``, when ``enough`` of the missing are ready; ``_make_future(missing)`` makes a future.
     """
 
-    def __init__(
-        self,
-        objects: KnownObjects,
-        wait: Callable[[Callable[[], bool], float | None, Missing, int], bool],
-        new_future: Callable[[Missing], Future[Any]],
-        check: Callable[[Sequence[ObjectRef]], object],
-        flush: Callable[[], object],
-    ) -> None:
-        super().__init__(check)
-        self._objects = objects
-        self._wait_for = wait
-        self._make_future = new_future
-        self._flush = flush
-        self._sleeps = False  # its reader is in `next`
+    _objects: KnownObjects
+    _wait_for: Callable[[Callable[[], bool], float | None, Missing, int], bool]
+    _make_future: Callable[[Missing], Future[Any]]
+    _flush: Callable[[], object]
+    _sleeps: bool = False  # its reader is in `next`
 
     def _announce(self, new: Sequence[ObjectRef]) -> None:
         self._objects.announce([ref.id for ref in new], self)

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,28 +44,25 @@ _write = ctypes.PyDLL(None).eventfd_write
 _write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an object's address
 
 
+@dataclass(eq=False)
 class Connection:
     """Both directions of one connected unix socket.
 
-    ``handle`` takes the first or several of the received messages, with Ctrl-C held back: called by
-    the leader or the connection's thread, never by both at once. ``translate`` turns queued items
-    into messages: see `Outbox`; finalizers queue weak references. ``on_end`` is called once.
+    ``_handle`` takes the first or several of the received messages, with Ctrl-C held back: called
+    by the leader or the connection's thread, never by both at once. ``_translate`` turns queued
+    items into messages: see `Outbox`; finalizers queue weak references. ``_on_end`` is called once.
     """
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        handle: Callable[[deque[Any]], None],
-        translate: Callable[[list[Any]], list[Any]],
-        on_end: Callable[[str], None],
-    ) -> None:
-        sock.setblocking(False)
-        self._sock = sock
-        self._handle = handle
+    _sock: socket.socket
+    _handle: Callable[[deque[Any]], None]
+    _translate: Callable[[list[Any]], list[Any]]
+    _on_end: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._sock.setblocking(False)
         self.send_by(bool, ReportingDelay())
         self.is_crowded = False  # many answers are coming: the thread reads only at ticks
-        self._on_end = on_end
-        self._outbox = Outbox(translate)
+        self._outbox = Outbox(self._translate)
         self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         self._writer = threading.Lock()
         self._reader = threading.RLock()  # a handler may itself wait for something
@@ -83,7 +81,7 @@ class Connection:
         # `_asleep`: the thread waits without a timeout; who queues work for it must wake it.
         self._asleep = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._gate = Gate(sock.fileno(), self._wake)
+        self._gate = Gate(self._sock.fileno(), self._wake)
         self.watch, self.unwatch = self._gate.watch, self._gate.unwatch
         # For finalizers, which may run anywhere: C functions, in which no signal's handler runs.
         # After `put` comes `wake_from_finalizer`, which writes to -1 unless the thread is asleep.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,20 +43,16 @@ FEW = 8
 one's goes through the server: by the line it would need a packet of its own."""
 
 
+@dataclass(eq=False)
 class DirectCalls:
-    """Lines by actor. Adds the handlers of messages about lines to ``handlers``."""
+    """Lines by actor. Adds the handlers of messages about lines to ``_handlers``."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        objects: KnownObjects,
-        handlers: dict[type, Callable[[Any], object]],
-        is_worker: bool,
-    ) -> None:
-        self._connection = connection
-        self._is_worker = is_worker
-        self._objects = objects
-        self._handlers = handlers
+    _connection: Connection
+    _objects: KnownObjects
+    _handlers: dict[type, Callable[[Any], object]]
+    _is_worker: bool
+
+    def __post_init__(self) -> None:
         self.lock = threading.RLock()  # a `__del__` that runs while it is held may call, too
         self._by_actor: dict[int, DirectLine] = {}
         self._ended_last: dict[int, DirectLine] = {}  # by actor
@@ -65,7 +62,7 @@ class DirectCalls:
         self._last: dict[int, tuple[int, int]] = {}
         # The same for tasks. Those from `_fresh` on were submitted after `_order_epoch` messages.
         self._order_epoch = self._fresh = self._latest = 0
-        handlers |= {
+        self._handlers |= {
             do.Offer: self._offered,
             do.Grant: self._granted,
             do.LineEnded: self._ended,
@@ -103,7 +100,6 @@ class DirectCalls:
         return line if good and (not deps or self._may_be_arguments(line, deps)) else None
 
     def _may_be_arguments(self, line: DirectLine, deps: tuple[int, ...]) -> bool:
-        """True if the line may carry these objects, and none is known to be freed."""
         good = len(deps) <= MOST_DEPS and line.objects.issuperset(deps)
         return good and self._objects.failed(deps) is None
 
@@ -232,7 +228,6 @@ class DirectCalls:
         self._latest = max(self._latest, task)
 
     def note_batch(self, actor: int, first: int, last: int) -> None:
-        """Note that the message that begins with call ``first`` ends with call ``last``."""
         with self.lock:
             known = self._last.get(actor)
             if known is not None and known[0] == first:
@@ -318,14 +313,14 @@ class DirectCalls:
             self._came(message.results)
         elif type(message) is packets.ToldPacket:
             self._connection.hurry()  # the server asks for the result when it knows the call
-        elif type(message) is packets.ShownPacket:
+        elif type(message) is ev.Output:
             known, show = self._calls.get(message.task), self._handlers.get(ev.Output)
             if self._is_worker:
                 self._connection.ordered_sent += 1  # the server must know of it first
                 if known is not None:
                     known.shown.add(message.task)
             elif show is not None:
-                show(ev.Output(*(getattr(message, f) for f in ev.Output.__struct_fields__)))
+                show(message)
 
     def _came(self, results: list[tuple[int, bytes, bool]]) -> None:
         values: dict[int, ev.Value] = {}

@@ -63,7 +63,6 @@ class CallRun:
         return len(self.answers) == len(self.calls)
 
     def submit(self, task: int) -> ev.Submit:
-        """Return the Submit that tells the server of one call."""
         line = 0 if self.is_withdrawn else self.line.number
         return self.form.submit(task, self.calls[task], line)
 

@@ -50,7 +50,6 @@ class DuplicatePuts:
 
 
 def _probe(array: Any) -> int:
-    """Return a hash of a few values from all over the array."""
     return hash(array.flat[:: max(array.size // PROBES, 1)].tobytes())
 
 

@@ -7,9 +7,10 @@ import dis
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import InitVar, dataclass
 from operator import is_
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducers
@@ -25,34 +26,31 @@ _GONE = object()
 _CODE = type, FunctionType, ModuleType
 
 
+@dataclass(eq=False)
 class Export:
     """The stored form of a function, valid while what it took along is unchanged.
 
     A notebook's function refers to other functions, classes and data by their names, or closes over
     them. When a cell defines one of those again, sets an attribute of a class, or changes an
     element of a list, the function has to be sent again. ``code`` are the functions and classes
-    that it took along. ``reducers()`` returns those that it was pickled with. ``by_ref`` are refs
+    that it took along. ``_reducers()`` returns those that it was pickled with. ``_by_ref`` are refs
     of arrays that went by reference: held, so that the arrays stay stored. ``called`` is what was
     sent: a method's object or a partial's arguments may change in place. If it ``has_more``, it
     reads more data than is remembered here, and is compared as a whole from ``next_look`` on: see
     `Submitter`.
     """
 
-    is_a_functions = True  # see `client.references.is_ours`
+    is_a_functions: ClassVar = True  # see `client.references.is_ours`
 
-    def __init__(
-        self,
-        ref: ObjectRef,
-        code: Sequence[FunctionType | type],
-        reducers: Callable[[], Reducers] = dict,
-        by_ref: Sequence[ObjectRef] = (),
-        called: Any = None,
-    ) -> None:
-        self.ref = ref
-        self._by_ref = by_ref
+    ref: ObjectRef
+    code: InitVar[Sequence[FunctionType | type]]
+    _reducers: Callable[[], Reducers] = dict
+    _by_ref: Sequence[ObjectRef] = ()
+    called: InitVar[Any] = None
+
+    def __post_init__(self, code: Sequence[FunctionType | type], called: Any) -> None:
         self.has_more = False
         self.next_look = 0.0
-        self._reducers = reducers
         self._always_differs = False  # each pickle differs: no change can be seen
         self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
@@ -109,7 +107,10 @@ class Export:
                 return False
         for alive, names, watches in self._code:
             code = alive()
-            if code is not None and not _has_state(code, names, watches):
+            if code is not None and not (
+                _has(_names(code), names)
+                and _has(_values(code), tuple([watch() for watch in watches]))
+            ):
                 return False
         for value, parts, was in self._data:
             now = value()
@@ -120,7 +121,6 @@ class Export:
         return True
 
     def _remember(self, value: Any, watch: Callable[[], Any], seen: set[int]) -> None:
-        """Remember the value's content, if it can change in place."""
         if id(value) in seen or value is _ABSENT or is_immutable(value) or _is_code(value):
             return
         seen.add(id(value))
@@ -164,12 +164,6 @@ def _has(now: Parts, parts: Parts) -> bool:
 def _is_plain(function: FunctionType) -> bool:
     """True if a function has only code and positional defaults: quick to compare."""
     return not (function.__kwdefaults__ or function.__dict__)
-
-
-def _has_state(code: FunctionType | type, names: Parts, watches: list[Callable[[], Any]]) -> bool:
-    if not _has(_names(code), names):
-        return False
-    return _has(_values(code), tuple([watch() for watch in watches]))
 
 
 def _names(code: FunctionType | type) -> Parts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import cast
 
 from workbench.client.connection import Connection
@@ -25,15 +26,13 @@ class ReaderWatch(Watch):
     __slots__ = ()
 
 
+@dataclass(eq=False)
 class GeneratorReaders:
-    def __init__(
-        self, connection: Connection, references: ReferenceCounter, objects: KnownObjects
-    ) -> None:
-        self._connection = connection
-        self._references = references
-        self._objects = objects
-        self._readers: dict[int, ReaderWatch] = {}
-        self._waiting: dict[int, list[Future[None]]] = {}
+    _connection: Connection
+    _references: ReferenceCounter
+    _objects: KnownObjects
+    _readers: dict[int, ReaderWatch] = field(default_factory=dict)
+    _waiting: dict[int, list[Future[None]]] = field(default_factory=dict)
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """Return the reader of the generator whose end is ``end``; at most ``ahead`` items are
@@ -87,7 +86,6 @@ class GeneratorReaders:
             self.notify(message.task)
 
     def notify_ended(self, ids: Iterable[int]) -> None:
-        """Notify the readers of generators that ended, if any of these objects is one's end."""
         if self._waiting:
             for id in ids:
                 self.notify(id)

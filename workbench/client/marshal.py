@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,43 +85,20 @@ class Encoded(NamedTuple):
         return self.about(describe(value), site) if self.stored.segment else None
 
 
+@dataclass(eq=False)
 class Marshal:
-    """Encodes and decodes values.
+    """Encodes and decodes values."""
 
-    Parameters
-    ----------
-    prefix : int
-        Prefix of this process's own ids.
-    capacity : callable() → int
-        The store's capacity in bytes; waits until that is known.
-    check : callable(ref)
-        Raises if the ref isn't of this session.
-    stored_as : callable(array) → ObjectRef or None
-        See `KnownObjects`.
-    side : str
-        Which side this process is, as errors say it.
-    debug : bool
-        Pickle slowly, and show where it was when something breaks.
-    """
+    _arena: ArenaWriter
+    _prefix: int  # of this process's own ids
+    _capacity: Callable[[], int]  # the store's, in bytes; waits until that is known
+    _check: Callable[[ObjectRef], None]  # raises if the ref isn't of this session
+    _stored_as: Callable[[Any], ObjectRef | None]  # see `KnownObjects`
+    _side: str  # which this process is, as errors say it
+    _debug: bool  # pickle slowly, and show where it was when something breaks
 
-    def __init__(
-        self,
-        arena: ArenaWriter,
-        prefix: int,
-        capacity: Callable[[], int],
-        check: Callable[[ObjectRef], None],
-        stored_as: Callable[[Any], ObjectRef | None],
-        side: str,
-        debug: bool,
-    ) -> None:
-        self._arena = arena
-        self._prefix = prefix
-        self._capacity = capacity
-        self._check = check
-        self._stored_as = stored_as
-        self._side = side
-        self._where = codec.Where("object", side)
-        self._debug = debug
+    def __post_init__(self) -> None:
+        self._where = codec.Where("object", self._side)
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
         self._scratch = Scratch()
         self._repeats = DuplicatePuts()

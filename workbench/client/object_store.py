@@ -194,7 +194,7 @@ class ObjectStore:
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         found = CompletionQueue(
-            self._objects, self._wait, self._new_future, self._check_refs, self._connection.flush
+            self._check_refs, self._objects, self._wait, self._new_future, self._connection.flush
         )
         found.add(refs)
         return found

@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,27 +44,21 @@ class Listener(Protocol):
     def wake_waiters(self, reason: str) -> None: ...
 
 
+@dataclass(eq=False)
 class KnownObjects:
     """Objects of this process. ``values``: those that are ready or have failed, by id."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        references: ReferenceCounter,
-        views: Views,
-        need: Callable[[int], None],
-        marshal: Marshal,
-    ) -> None:
-        self._connection = connection
-        self._references = references
-        self._views = views
-        self._need = need
-        self._marshal = marshal
+    _connection: Connection
+    _references: ReferenceCounter
+    _views: Views
+    _need: Callable[[int], None]
+    _marshal: Marshal
+
+    def __post_init__(self) -> None:
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
-        self._failed: set[int] = set()  # ids in `values` that failed
         self._failures = 0  # number of failures so far
         self.held: Callable[[], Mapping[int, Places]] = dict
         self._expected: set[int] = set()  # Ready will come without (another) Want
@@ -96,7 +91,6 @@ class KnownObjects:
         """
         values, missing = self.values, iter(ids)
         waiting = next(missing, None)
-        wanted: set[int] = set()
         failures, has_failed = 0, False
 
         def done() -> bool:
@@ -105,16 +99,16 @@ class KnownObjects:
                 waiting = next(missing, None)
             if waiting is not None and failures != self._failures:
                 failures = self._failures
-                if self._failed and not wanted:
-                    wanted.update(ids)
-                has_failed = not self._failed.isdisjoint(wanted)
+                has_failed = self.failed(ids) is not None
             return waiting is None or has_failed
 
         return done
 
     def failed(self, ids: Iterable[int]) -> int | None:
-        """Return the first object that is known to have failed, or None."""
-        return next((id for id in ids if id in self._failed), None)
+        if not self._failures:
+            return None
+        known = ((id, self.values.get(id)) for id in ids)
+        return next((id for id, value in known if value is not None and value.failed), None)
 
     def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each object once it is known: now, or when Ready has come."""
@@ -195,7 +189,6 @@ class KnownObjects:
         return codec.contents(*self._in_memory(id))
 
     def _in_memory(self, id: int) -> tuple[bytes, Bytes | None]:
-        """Return the object's header, and its extent if it has one."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -285,14 +278,12 @@ class KnownObjects:
     # -- what happens to objects ------------------------------------------------------------------
 
     def ready(self, values: dict[int, ev.Value]) -> None:
-        """Take the values of objects that are known now."""
         with self.lock:
             self._expected.difference_update(values)
             for id, value in values.items():
                 if self._references.is_counted(id):
                     self.values[id] = value
-                    if value.failed:
-                        self._fails(id)
+                    self._failures += value.failed
         if self._listeners:
             for id in values:
                 if id in self._listeners:
@@ -304,7 +295,7 @@ class KnownObjects:
             for id in ids:
                 if self._references.alive(id):
                     self.values[id] = ev.freed_value(id)
-                    self._fails(id)
+                    self._failures += 1
             self._connection.post(ev.Unview(tuple([(id, 0) for id in ids])))
 
     def moved(self, message: do.Moved) -> None:
@@ -319,11 +310,7 @@ class KnownObjects:
         """Mark objects that a person freed in this process."""
         for id in ids:
             self.values[id] = ev.freed_value(id)
-            self._fails(id)
-
-    def _fails(self, id: int) -> None:
-        self._failed.add(id)
-        self._failures += 1
+            self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
         """Forget what was kept for a handle or view that is dead."""
@@ -332,7 +319,6 @@ class KnownObjects:
                 self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
-                self._failed.discard(watch.id)
                 self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, filterfalse
 from typing import Any, NamedTuple
 
@@ -35,25 +36,15 @@ _QUIET = frozenset({CallRun, HandleWatch, Watch, ev.Settled, ev.Unblocked, Besid
 """Types that never name results of calls that the server doesn't know, except their ends."""
 
 
+@dataclass(eq=False)
 class OutgoingTranslator:
-    def __init__(
-        self,
-        references: ReferenceCounter,
-        objects: KnownObjects,
-        generators: GeneratorReaders,
-        marshal: Marshal,
-        lines: DirectCalls,
-        prefix: int,
-        rest: Callable[[], list[Any]] = list,
-    ) -> None:
-        """``rest()`` returns what is queued behind what is being translated."""
-        self._references = references
-        self._objects = objects
-        self._lines = lines
-        self._generators = generators
-        self._marshal = marshal
-        self._prefix = prefix
-        self._rest = rest
+    _references: ReferenceCounter
+    _objects: KnownObjects
+    _generators: GeneratorReaders
+    _marshal: Marshal
+    _lines: DirectCalls
+    _prefix: int
+    _rest: Callable[[], list[Any]] = list  # returns what is queued behind what is being translated
 
     def due(self, queued: deque[Any], seen: int, late: bool) -> int:
         """Return how many of the first messages a tick sends.

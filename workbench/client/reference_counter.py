@@ -36,7 +36,7 @@ class ReferenceCounter:
 
     def new(self, id: int, is_said: bool = True) -> ObjectRef:
         """Make a handle for which the server counts one hold (or will, by a message on its way).
-        Without ``is_said`` the server hears of it later: its end wakes no thread before `said`."""
+        Without ``is_said`` the server hears of it later: its end wakes no thread before that."""
         ref = ObjectRef(id, self.engine)
         wake = self._wake if is_said else None
         self._watches[id] = HandleWatch.of(ref, self._on_finalized, id, wake)
@@ -52,7 +52,6 @@ class ReferenceCounter:
             del ref
 
     def find(self, id: int) -> ObjectRef | None:
-        """Return this process's handle of the object, if it is alive."""
         watch = self._watches.get(id)
         return watch() if watch is not None else None
 

@@ -47,7 +47,6 @@ class ReportingDelay:
         self.since, self._seen = now, 0
 
     def count(self, queued: deque[Any], now: float) -> int:
-        """Return how many of the first messages a tick sends."""
         count = self.due(queued, self._seen, now - self.since > LATE)
         self._seen = 0 if count else len(queued)
         return count

@@ -45,10 +45,7 @@ class Requests:
         self.glance = glance
         self._connection = connection
         self._answers: dict[int, Any] = {}
-        self._requests = itertools.count(1)
-
-    def number(self) -> int:
-        return next(self._requests)
+        self.number = itertools.count(1).__next__
 
     def ask(
         self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0
@@ -88,14 +85,12 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """Return the whole session, read in parts; see `read_parts`."""
         objects: list[ObjectRecord] = []
         for change in self.read_parts():
             objects += change.objects
         return change.session.replace(objects=tuple(objects))
 
     def search(self, pattern: str, order: str, most: int) -> Change:
-        """Return the first matching objects of each part, and the number of the other matches."""
         objects: list[ObjectRecord] = []
         others = size = 0
         for change in self.read_parts(ev.Search(pattern, order, most)):

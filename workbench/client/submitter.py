@@ -28,6 +28,7 @@ from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engine.base import Call, Comparing, Exported, Submitted
+from workbench.engine.records import CREATION
 from workbench.errors import ConfigError
 from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -51,9 +52,6 @@ UNLIMITED = 1 << 62
 LOOK_EVERY = 10
 """Functions with much data are compared for at most 1 / `LOOK_EVERY` of the time; each may also use
 `BUDGET` seconds in advance."""
-
-LONGEST = 1 << 15
-"""Most bytes of arguments that go by a line: they fit into a packet with all else."""
 
 MOST_SPECS = 1000
 """Most specs cached, one per set of options."""
@@ -99,20 +97,9 @@ class Submitter:
         ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
         )
-        create = ev.Submit(
-            ref.id,
-            export.ref.id,
-            payload,
-            deps,
-            contains,
-            0,
-            blueprint.name,
-            self._role.listener.origin(),
-            0,
-            ref.id,
-            "__init__",
-            spec,
-        )
+        origin = self._role.listener.origin()
+        form = ev.CallForm(export.ref.id, deps, blueprint.name, origin, 0, ref.id, CREATION)
+        create = form.submit(ref.id, payload, contains=contains, returns=0, spec=spec)
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
         groups = options.concurrency_groups
@@ -165,9 +152,12 @@ class Submitter:
         )
         given = options.num_returns
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
-        name = options.name or name
-        if spec is None and given == 1 and not contains and len(payload) <= LONGEST:
-            ref = self._call(function, payload, deps, name, retries, actor, method)
+        origin, (parent, root) = self._role.listener.origin(), self._parent()
+        form = ev.CallForm(
+            function, deps, options.name or name, origin, retries, actor, method, parent, root
+        )
+        if spec is None and given == 1 and not contains:
+            ref = self._call(payload, form)
             if ref is not None:
                 return ref
         returns = given if isinstance(given, int) else 1
@@ -185,49 +175,25 @@ class Submitter:
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
-        what = (
-            task,
-            function,
-            payload,
-            deps,
-            contains,
-            returns,
-            name,
-            self._role.listener.origin(),
-            retries,
-            actor,
-            method,
-            spec,
-        )
-        parent, root = self._parent()
         try:
             self._lines.goes_through_server(actor, task)
-            self._connection.send(ev.Submit(*what, parent=parent, root=root))
+            self._connection.send(
+                form.submit(task, payload, contains=contains, returns=returns, spec=spec)
+            )
         except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
             self._connection.post(ev.Cancel((task,)))
             raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given in (1, DYNAMIC) else refs or None)
 
-    def _call(
-        self,
-        function: int,
-        args: bytes,
-        deps: tuple[int, ...],
-        name: str,
-        retries: int,
-        actor: int,
-        method: str,
-    ) -> ObjectRef | None:
+    def _call(self, args: bytes, form: ev.CallForm) -> ObjectRef | None:
         """Send a call with default options by a line, if one may carry it; else in a batch with the
         calls before it. None if it can't go so: without a line, with objects as arguments."""
-        lines, (parent, root), line = self._lines, self._parent(), None
-        if parent or not self._base.worker:  # else: an actor that runs several calls at a time
-            line = lines.line_to(actor, deps) if actor else lines.lease(function, deps)
+        lines, line, actor, deps = self._lines, None, form.actor, form.deps
+        if form.parent or not self._base.worker:  # else: an actor that runs several calls at a time
+            line = lines.line_to(actor, deps) if actor else lines.lease(form.function, deps)
         if line is None and deps:
             return None
-        origin = self._role.listener.origin()
-        form = ev.CallForm(function, deps, name, origin, retries, actor, method, parent, root)
         task = self._next_id()
         self._objects.expect((task,))
         ref = self._references.new(task, line is None)

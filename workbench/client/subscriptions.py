@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from queue import Empty, SimpleQueue
 
@@ -20,25 +21,20 @@ _INTERRUPTED = object()
 """Queued in place of a change to end the wait in `next`."""
 
 
+@dataclass(eq=False)
 class Subscription:
-    """An `engine.following.Changes`. ``tell`` sends, soon."""
+    """An `engine.following.Changes`."""
 
-    def __init__(
-        self,
-        number: int,
-        tell: Callable[[ev.Event], None],
-        on_close: Callable[[int], object],
-    ) -> None:
-        self._number = number
-        self._tell = tell
-        self._on_close = on_close
+    _number: int
+    _tell: Callable[[ev.Event], None]  # sends, soon
+    _on_close: Callable[[int], object]
+
+    def __post_init__(self) -> None:
         self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: no more will come
+        self.came = self._came.put
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
         self.is_over = False
-
-    def came(self, change: Change | None) -> None:
-        self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
         """Wait for a change and return what has changed since the last one. None after ``timeout``

@@ -111,7 +111,6 @@ class Lines:
             yield Written(output.origin, output.kind, f"\r{self._worded(output)}")
 
     def end_lines(self, is_over: Callable[[int], bool]) -> Iterator[Written]:
-        """End the lines of tasks that are over."""
         for writer, output in list(self._rests.items()):
             if is_over(output.task):
                 del self._rests[writer]

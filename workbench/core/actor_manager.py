@@ -102,7 +102,6 @@ class ActorManager:
         return actor.why
 
     def on_created(self, actor: Actor, value: ev.Value) -> None:
-        """Finish an actor's creation: it is alive, or its creation has failed with ``value``."""
         if value.failed:
             self.dies(actor, value)
             self.release(actor)
@@ -114,25 +113,49 @@ class ActorManager:
         self, actor: Actor, worker: Worker, tasks: list[Task], crash: str, event: WorkerExited
     ) -> None:
         """Handle the death of an actor's worker. Calls that a line may still answer come later."""
+        others = self._without_joined(actor, worker, tasks)
+        words, last = last_words(event), place_of(event.running, others)
+        if actor.state is ActorState.DEAD:
+            assert actor.why is not None
+            for task in others:
+                self._state.fail(task, actor.why)
+        elif event.unforked and not self._state.pool.broken:  # never began: not a restart
+            self._begin_again(actor)
+        elif not actor.restarts:
+            ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
+            if not ran and others and len(others) == len(tasks):
+                ran = others[0].submit.name  # as far as is known
+            self.dies(actor, crash_error(actor, crash, ran, words), others)
+        else:
+            actor.restarts -= actor.restarts > 0
+            actor.creation_task.made += 1
+            actor.state = ActorState.STARTING
+            # Calls by lines whose callers are gone: begun before another caller's, which ran last.
+            begun = {t for t in others if t.submit.task in worker.reported}
+            if any(t.submit.task == event.running for t in others):
+                begun.clear()  # none after that one had begun
+            self._restarted(actor, others, last, crash, words, begun=begun)
+            self._begin_again(actor)
+        self._lines.on_worker_lost(worker, crash, words, event)
+
+    def _begin_again(self, actor: Actor) -> None:
+        self._scheduler.restart(actor)
+        self._needs_worker(actor)
+
+    def _without_joined(self, actor: Actor, worker: Worker, tasks: list[Task]) -> list[Task]:
+        """Add lost calls to those of their callers' lines, if these may still be in use. Return the
+        others."""
         others = []
-        ran = next((t.submit.name for t in tasks if t.submit.task == event.running), "")
         for task in tasks:
             line = actor.lines.get(task.owner)
             if line is not None and line.worker is worker and self._lines.is_in_use(line):
                 line.join(task)
             else:
                 others.append(task)
-        if not ran and others and len(others) == len(tasks):
-            ran = others[0].submit.name  # as far as is known
         for line in actor.lines.values():
             if line.worker is worker and self._lines.is_in_use(line):
                 actor.hold_back(line.caller)
-        # Calls by lines whose callers are gone: begun before another caller's, which ran last.
-        begun = {t for t in others if t.submit.task in worker.reported}
-        if any(t.submit.task == event.running for t in others):
-            begun.clear()  # none after that one had begun
-        self._restart_or_fail(actor, others, ran, crash, event, begun)
-        self._lines.on_worker_lost(worker, crash, last_words(event), event)
+        return others
 
     def _on_line_closed(self, line: Line) -> None:
         """Retry or fail the calls of a closed line whose results its caller hasn't heard.
@@ -161,35 +184,6 @@ class ActorManager:
         self._restarted(actor, tasks, last, crash, words, line.unbegun)
         self._scheduler.notify(actor)
 
-    def _restart_or_fail(
-        self,
-        actor: Actor,
-        tasks: list[Task],
-        ran: str,
-        crash: str,
-        event: WorkerExited,
-        begun: Collection[Task],
-    ) -> None:
-        words, last = last_words(event), place_of(event.running, tasks)
-        if actor.state is ActorState.DEAD:
-            assert actor.why is not None
-            for task in tasks:
-                self._state.fail(task, actor.why)
-            return
-        if event.unforked and not self._state.pool.broken:  # never began: not a restart
-            self._scheduler.restart(actor)
-            self._needs_worker(actor)
-            return
-        if not actor.restarts:
-            self.dies(actor, crash_error(actor, crash, ran, words), tasks)
-            return
-        actor.restarts -= actor.restarts > 0
-        actor.creation_task.made += 1
-        actor.state = ActorState.STARTING
-        self._restarted(actor, tasks, last, crash, words, begun=begun)
-        self._scheduler.restart(actor)
-        self._needs_worker(actor)
-
     def _restarted(
         self,
         actor: Actor,
@@ -204,15 +198,14 @@ class ActorManager:
         the one that began last; if that isn't known, any except the ``unbegun`` may have begun.
         Calls in ``begun`` had begun wherever they are."""
         again: list[Task] = []
-        over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not actor.creation_task):
             # Those after the last one had not begun.
             may_have = task not in unbegun and number < last + actor.at_a_time
             may_have = may_have or task in begun
             task.attempts += may_have
-            final = may_have and task.attempts > task.submit.retries
-            (over if final else again).append(task)
-        for task in over:
+            if not may_have or task.attempts <= task.submit.retries:
+                again.append(task)
+                continue
             name = task.submit.name
             when = (
                 f" while it ran `{name}`"
@@ -223,11 +216,7 @@ class ActorManager:
                 when = f" before it had handed over what `{name}` returned"
             text = f"{crash}{when}; {actor.name} is made again.{words}"
             self._state.fail(task, died_error(actor.id, text, "unavailable"))
-        for task in again:
-            why = task.final_value or task.broken
-            if why is not None:
-                self._state.fail(task, why)
-        actor.put_back([task for task in again if not (task.final_value or task.broken)])
+        actor.put_back(self._state.repeatable(again))
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
         actor = self._scheduler.actors.get(event.actor)
@@ -269,7 +258,6 @@ class ActorManager:
             self._catalog.bind(name, None)
 
     def retire(self, actor: Actor) -> None:
-        """Remove an actor without handles and calls."""
         del self._scheduler.actors[actor.id]
         self.dies(actor, died_error(actor.id, "Its last handle is gone."))
         self.release(actor)
@@ -304,7 +292,6 @@ def _with(why: ev.Value, task: Task, what: bytes) -> ev.Value:
 
 
 def died_error(actor: int, text: str, code: str = "actor") -> ev.Value:
-    """Return the error value for calls of an actor that is dead, or lost its worker."""
     return ev.error_value(f"{code} {actor:016x}", text)
 
 

@@ -25,9 +25,6 @@ class Backlog:
         if not self._advance(work):
             self.work.append(work)
 
-    def add(self, work: Iterator[object]) -> None:
-        self.work.append(work)
-
     def proceed(self) -> None:
         """Go on with queued work, for at least half of a batch's steps, so that it ends."""
         self.left = max(self.left, self.steps // 2, 1)

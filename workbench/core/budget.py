@@ -182,22 +182,17 @@ class Budget:
         A failed value is always inline, and doesn't count: it becomes the value of every task that
         depends on it, and an extent belongs to one object.
         """
-        small, stored = 0, []
+        small, files, placed = 0, list[Value](), list[Value]()
         for value in values:
             if value.segment:
-                stored.append(value)
+                (files if value.segment in self._files else placed).append(value)
             elif len(value.header) > 1 and not value.failed:
                 small += len(value.header)
         if small and not self.admits_inline(client, small):
             return False
-        return not stored or self._admits_stored(client, stored)
-
-    def _admits_stored(self, client: int, values: Sequence[Value]) -> bool:
-        files = [v for v in values if v.segment in self._files]
-        placed = [v for v in values if v.segment not in self._files]
-        return self._admits_files(client, files) and (
-            not placed or self._admits_placed(client, placed)
-        )
+        if files and not self._admits_files(client, files):
+            return False
+        return not placed or self._admits_placed(client, placed)
 
     def _admits_files(self, client: int, values: Sequence[Value]) -> bool:
         """True if each value is a whole file that ``client`` wrote, each a different one."""
@@ -288,14 +283,12 @@ class Budget:
             self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
-        """Queue a request; `serve_requests` serves it when its turn comes."""
         self.requests.append(request)
         if self.measures:
             self.room = None
 
     @property
     def has_work(self) -> bool:
-        """True if `serve_requests` may have something to do."""
         if self.requests or self.trimming:
             return True
         return self._granted + self._messages.inline_bytes > self.capacity
@@ -421,7 +414,6 @@ class Budget:
 
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:
-    """Yield the gaps between live extents, as (offset, length)."""
     end = 0
     for offset, length in sorted(arena.lengths().items()):
         if offset > end:

@@ -63,7 +63,6 @@ class Catalog(dict[int, Entry]):
         self.touched: dict[int, bool] | None = None  # None if nobody subscribes: see `touch`
 
     def ids(self) -> list[int]:
-        """Return the ids of all objects, the newest first."""
         return list(reversed(self))
 
     def named(self, name: str) -> Entry | None:
@@ -108,20 +107,17 @@ class Catalog(dict[int, Entry]):
         if self.touched is not None:
             self.touch(entry)
         if about is not None:
-            self._describe(entry, about)
+            kind = (about.type, about.site)
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()  # later objects of these kinds share another copy
+            entry.describe(about, self._kinds.setdefault(kind, kind))
+            self.own += kind[0].startswith(OWN)
         if value.segment:
             self._economize(value)
         else:
             self.inline_bytes += len(value.header)
         for child in value.contains:
             self._inside(child).parents += 1
-
-    def seal_inline(self, entry: Entry, value: Value) -> None:
-        """Do the same for a PENDING object, inline, that contains no refs, without subscribers."""
-        entry.state = READY
-        entry.value = value
-        self.sealed += 1
-        self.inline_bytes += len(value.header)
 
     def _economize(self, value: Value) -> None:
         """Share equal fields with the value before: consecutive objects are often alike."""
@@ -130,13 +126,6 @@ class Catalog(dict[int, Entry]):
             if getattr(value, field) == common:
                 force_setattr(value, field, common)
         self._last = value
-
-    def _describe(self, entry: Entry, about: About) -> None:
-        kind = (about.type, about.site)
-        if len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()  # later objects of these kinds share another copy
-        entry.describe(about, self._kinds.setdefault(kind, kind))
-        self.own += kind[0].startswith(OWN)
 
     def _inside(self, id: int) -> Entry:
         """Return the entry of a contained object; make a freed one if it is gone."""
@@ -382,7 +371,7 @@ class Catalog(dict[int, Entry]):
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             if self.backlog.left <= 0:
-                self.backlog.add(self._free_all_unused(queue))
+                self.backlog.work.append(map(self.free_if_unused, queue))
                 return
             self.backlog.left -= 1
             entry = queue.pop()
@@ -403,11 +392,6 @@ class Catalog(dict[int, Entry]):
                 self.on_release(entry, value)
             if not entry.alive and self.pop(entry.id, None) is not None and entry.kind is not None:
                 self.own -= entry.kind[0].startswith(OWN)
-
-    def _free_all_unused(self, entries: Iterable[Entry]) -> Iterator[None]:
-        for entry in entries:
-            self.free_if_unused(entry)
-            yield
 
     def _let_go(self, contained: Iterable[int]) -> Iterator[None]:
         """Unpin these objects, whose container was freed."""
@@ -436,7 +420,7 @@ class Catalog(dict[int, Entry]):
         if not value.contains:
             return []  # as it is nearly always
         if len(value.contains) > self.backlog.left:
-            self.backlog.add(self._let_go(value.contains))
+            self.backlog.work.append(self._let_go(value.contains))
             return []
         children = [self[id] for id in value.contains]
         for child in children:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.core.message_types import TaskSpec
 from workbench.core.tasks import ONE, Task
 
 BATCH_SECONDS = 0.002
@@ -59,11 +58,9 @@ class Durations:
         or less than a processor, or after which its worker may end, has a worker to itself.
         """
         spec = task.submit.spec
-        if task.cpus != ONE or (spec is not None and _needs_a_worker(spec)):
+        alone = spec is not None and (
+            spec.timeout or spec.max_workers or spec.max_calls or spec.ahead or spec.job
+        )
+        if task.cpus != ONE or alone:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
-
-
-def _needs_a_worker(spec: TaskSpec) -> bool:
-    limited = spec.timeout or spec.max_workers or spec.max_calls
-    return bool(limited or spec.ahead or spec.job)

@@ -78,7 +78,6 @@ class Entry:
 
     @property
     def about(self) -> About | None:
-        """What `describe` was given; None before."""
         if self.kind is None:
             return None
         inband, outband, buffers, repeats, pickled, copied, cold = _COST.unpack(self.cost)

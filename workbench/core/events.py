@@ -1,5 +1,5 @@
 """The messages that clients send. Plain data; no behaviour. Those about tasks and lines are defined
-in `task_events` and `line_events` and exported here too; other events are in `loop_events`.
+in `task_events` and exported here too; other events are in `loop_events`.
 
 `wire` encodes these very structs, so each message is defined once. That is why `core` uses msgspec,
 whose structs are the cheapest records in Python (0.07 µs to make one, measured).
@@ -7,8 +7,6 @@ whose structs are the cheapest records in Python (0.07 µs to make one, measured
 
 from __future__ import annotations
 
-from workbench.core.line_events import *  # noqa: F403
-from workbench.core.line_events import LineMessage
 from workbench.core.message_types import *  # noqa: F403
 from workbench.core.message_types import (
     About,
@@ -264,7 +262,7 @@ class Subscribe(Event, tag=39):
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind | Grow
     | Trimmed | Ask | Register | Escape | Loaded | Pin | Explained | Noted | Keep | Subscribe
-    | EndSession | Reshare | TaskMessage | LineMessage
+    | EndSession | Reshare | TaskMessage
 )  # fmt: skip
 """All messages that a client may send."""
 

@@ -14,7 +14,6 @@ from workbench.core.tasks import Task, Worker
 
 
 def takes_submit(state: State, client: ClientState, event: ev.Submit) -> bool:
-    """True if the fast path may take this Submit."""
     if (
         event.spec is not None
         or event.deps
@@ -31,7 +30,6 @@ def takes_submit(state: State, client: ClientState, event: ev.Submit) -> bool:
 
 
 def takes_calls(state: State, client: ClientState, event: ev.SubmitCalls) -> bool:
-    """True if the fast path may take all these calls."""
     if event.form.actor or event.form.deps or client.hello.worker or not event.tasks:
         return False
     ids = set(event.tasks)
@@ -52,7 +50,6 @@ def _function(state: State, event: ev.Submit | ev.CallForm) -> Entry | None:
 
 
 def submit(state: State, client: ClientState, event: ev.Submit) -> None:
-    """Queue a task of the fast path."""
     number, catalog, nbytes = client.number, state.catalog, len(event.args)
     if not state.budget.admits_inline(number, nbytes):
         return state.hang_up(number, "more arguments than it may send")
@@ -84,13 +81,12 @@ def takes_done(state: State, worker: Worker, task: Task, event: ev.Done) -> bool
 
 
 def finish(state: State, worker: Worker, task: Task, event: ev.Done) -> None:
-    """Finish a task of the fast path, and send its result to the clients that wait."""
     (value,), catalog = event.values, state.catalog
     entry = catalog[event.task]
     state.scheduler.finish_usual(task, worker, event.seconds)
     if not worker.sent:
         worker.since = state.now
-    catalog.seal_inline(entry, value)
+    catalog.seal(entry, value)
     clients, entry.waiting_clients = entry.waiting_clients, ()
     for client in clients:
         state.send(client, do.Ready(event.task, value))

@@ -45,7 +45,6 @@ class GeneratorManager:
         return None
 
     def took(self, client: ClientState, event: ev.Took) -> None:
-        """Tell the worker that runs the generator now how many items its reader has taken."""
         task = self._state.scheduler.tasks.get(event.task)
         if task is None or task.owner != client.number:
             return

@@ -28,6 +28,5 @@ class History:
             self._samples.popleft()
 
     def samples(self, now: float, levels: Levels, since: float) -> tuple[Sample, ...]:
-        """Return the samples after ``since``, and one for now."""
         past = [Sample(now - time, *s) for time, s in self._samples if since < time < now]
         return (*past, Sample(0.0, *levels))

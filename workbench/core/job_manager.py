@@ -40,7 +40,6 @@ class JobManager:
         self._jobs = state.jobs
         self._count = 0
         self._over: dict[int, int] = {}  # job that is over → bytes of output and ends kept
-        self._logged = 0  # the sum of `_over`
         self._kept: dict[int, TaskGroup] = {}  # jobs that may have kept results
         self.most_jobs, self.most_records, self.most_logged = MOST_JOBS, MOST_RECORDS, MOST_LOGGED
 
@@ -122,7 +121,7 @@ class JobManager:
         job.tasks.clear()
         self._weigh(job)
         oldest = iter(list(self._over))
-        while self._logged > self.most_logged:
+        while sum(self._over.values()) > self.most_logged:
             forgotten = self._jobs[next(oldest)]
             forgotten.log.close()
             forgotten.ends.clear()
@@ -131,13 +130,11 @@ class JobManager:
             self._forget(next(self._jobs[id] for id in self._over if id not in self._kept))
 
     def _weigh(self, job: TaskGroup) -> None:
-        nbytes = job.log.nbytes + sum(len(value.header) for value in job.ends.values())
-        self._logged += nbytes - self._over.get(job.id, 0)
-        self._over[job.id] = nbytes
+        self._over[job.id] = job.log.nbytes + sum(len(v.header) for v in job.ends.values())
 
     def _forget(self, job: TaskGroup) -> None:
         self._release(job)
-        self._logged -= self._over.pop(job.id, 0)
+        self._over.pop(job.id, None)
         del self._jobs[job.id]
 
     def cancelled(self, id: int) -> list[Task]:
@@ -220,7 +217,6 @@ class JobManager:
         return there
 
     def log(self, client: ClientState, event: ev.Ask) -> None:
-        """Answer with the job's output, as far as it is kept."""
         job = self._jobs.get(event.object)
         shown = None if job is None else tuple(self._shown(job))
         self._state.send(client.number, do.Answer(event.request, outputs=shown))
@@ -245,12 +241,8 @@ class JobManager:
         return job.record(self._state.now, there)
 
     def _there(self, job: TaskGroup, name: str) -> bool:
-        """True if a result that the job assigned to this name is kept for it."""
-        return job.id in self._kept and any(self._is_kept(id) for id in self._results_of(job, name))
-
-    def _is_kept(self, id: int) -> bool:
-        entry = self._state.catalog.get(id)
-        return entry is not None and bool(entry.job)
+        entries = map(self._state.catalog.get, self._results_of(job, name))
+        return job.id in self._kept and any(e is not None and e.job for e in entries)
 
     def _results_of(self, job: TaskGroup, name: str) -> Iterator[int]:
         """Return all results of a job, or those for a name, one of each task."""
@@ -274,7 +266,6 @@ class JobManager:
                 self._kept[job.id] = job
 
     def _release(self, job: TaskGroup) -> None:
-        """Stop keeping a job's results, which may free them at once."""
         if self._kept.pop(job.id, None) is not None:
             for entry in self._entries(job):
                 self._state.catalog.keep_for(entry, "")

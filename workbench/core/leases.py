@@ -206,7 +206,6 @@ class LeaseManager:
             self._take_back(line)
 
     def take_back_all(self) -> bool:
-        """Take all leases back, because nobody seems to use them; True if there are any."""
         for line in list(self._lines.leases.values()):
             self._take_back(line)
         return bool(self._lines.leases)

@@ -1,11 +1,21 @@
-"""Component: how long the session waits for its first driver, and is kept after its last."""
+"""Component: how long the session waits for its first driver and is kept after its last; and when
+it rests, because nobody uses it.
+
+At rest the pool's workers end (the forkserver stays, so that new ones start in some 10 ms), and
+free memory in the processes' arenas goes back to the machine, for other sessions. Inspecting the
+session doesn't count as use.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
+from workbench.core.leases import LeaseManager
+from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.state import ClientState, State
 
 FINAL = 10.0
@@ -14,38 +24,51 @@ FINAL = 10.0
 ALONE_AT_START = 30.0
 """Seconds a new session waits for its first driver before it gives up."""
 
+LEFT = 5.0
+"""Seconds without use until a session without drivers rests: a kernel that restarts takes less."""
 
+USES = frozenset((
+    ev.Submit, ev.SubmitCalls, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed,
+    ev.Want, ev.View, ev.Grow, ev.Refresh,
+))  # fmt: skip
+"""Messages that count as use. So does any task that isn't over."""
+
+
+@dataclass(eq=False)
 class Lifetime:
-    def __init__(self, state: State, jobs: JobManager, idleness: Idleness) -> None:
-        self._state = state
-        self._jobs = jobs
-        self._idleness = idleness
-        self.has_begun = False
-        self.due: float | None = None  # when the session ends, unless a driver comes before
+    """See the module."""
 
-    def begin(self) -> None:
-        """Start the wait for the first driver of a new session."""
-        self.has_begun = True
-        self.due = self._state.now + ALONE_AT_START
+    _state: State
+    _jobs: JobManager
+    _leases: LeaseManager
+    _monitor: MemoryMonitor
+    _idle: float  # seconds without use until the session rests; 0: never
+    _used_at: float | None = None  # None: no event yet
+    due: float | None = None  # when the session ends, unless a driver comes before
+
+    def __post_init__(self) -> None:
+        self._patience, self._resting = self._idle, not self._idle
 
     def on_driver_joined(self, hello: ev.Hello) -> None:
         self.due = None
         self._state.linger = max(self._state.linger, hello.linger)
-        self._idleness.on_driver_joined()
+        self._monitor.gives_way = False
+        self._patience = self._idle
 
     def on_client_left(self, client: ClientState) -> None:
         """Note that a driver has left (it isn't in the clients any more)."""
         if all(other.role != "driver" for other in self._state.clients.values()):
             kept = self._kept_for(client)
-            self.due = self._state.now + kept
-            self._idleness.on_last_driver_left(client.final and kept <= FINAL)
+            self.due, self._used_at = self._state.now + kept, self._state.now
+            final = client.final and kept <= FINAL  # it won't restart; nothing else keeps it
+            self._monitor.gives_way = final
+            self._patience = 0.0 if final else min(LEFT, self._idle)
 
     def give_up(self) -> None:
         """End the session: its starter died before its Hello, so no driver will come."""
         self.due = self._state.now
 
     def keep(self, client: ClientState, event: ev.Keep) -> None:
-        """Set for how many seconds the session outlives its last driver."""
         self._state.linger = event.linger
 
     def end(self, client: ClientState, event: ev.EndSession) -> None:
@@ -55,12 +78,44 @@ class Lifetime:
                 self._state.send(number, do.Ended(event.reason))
         self._state.out.append(do.Exit())
 
+    def begin_batch(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
+        """Note whether a batch uses the session; with the first one, the wait for a driver
+        begins."""
+        if self._used_at is None:
+            self.due = self._state.now + ALONE_AT_START
+        for _, event in batch:
+            if type(event) in USES or self._used_at is None:
+                self._used_at = self._state.now
+                self._resting = not self._idle
+                return
+
+    @property
+    def rests_at(self) -> float | None:
+        """Time at which the session rests, if nobody uses it until then."""
+        if self._used_at is None or self._resting or self._state.scheduler.tasks:
+            return None
+        return self._used_at + self._patience
+
+    def rest(self) -> None:
+        """Release workers and free memory, once, when it is time."""
+        state, due = self._state, self.rests_at
+        if due is None or state.now < due:
+            return
+        if self._leases.take_back_all():  # tasks may go by them that aren't known here yet
+            self._used_at = state.now
+            return
+        self._resting = True
+        for worker in state.pool.rest():
+            assert worker.client is not None
+            state.dismiss(worker.client, "nobody uses the session")
+        for client, nbytes in state.budget.trim_all(state.now):
+            state.send(client, do.Trim(nbytes))
+
     def end_batch(self) -> None:
         if self.due is not None and self._state.now >= self.due:
             self._state.out.append(do.Exit())
 
     def _kept_for(self, last: ClientState) -> float:
-        """Return for how many seconds the session is kept after its last driver left."""
         if last.graceful:
             return 0.0
         linger = self._state.linger

@@ -18,8 +18,8 @@ result, too (`Report`), so that dependents don't wait for the caller.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -27,8 +27,6 @@ from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Actor, ActorState, Line, Task, Worker
-
-T = TypeVar("T")
 
 MOST_LINES = 64
 """Lines of one client: each takes a descriptor in its process."""
@@ -46,11 +44,10 @@ class LineManager:
         self._objects = objects
         self._scheduler = state.scheduler
         self._lines: dict[int, Line] = {}
-        self._by_caller: dict[int, dict[int, Line]] = {}
-        self._by_worker: dict[Worker, dict[int, Line]] = {}
+        self._counts: Counter[int] = Counter()  # of lines, by caller
         self.leases: dict[int, Line] = {}  # by caller
         self._numbers = 0
-        self._to_report: list[Task] = []  # calls that were reported in this batch
+        self.to_report: list[Task] = []  # calls that were reported in this batch
 
     # -- making lines -----------------------------------------------------------------------------
 
@@ -59,15 +56,11 @@ class LineManager:
         callers = self._scheduler.may_use_lines
         while callers:
             self._grant_or_connect(*callers.pop())
-        tasks, self._to_report = self._to_report, []
+        tasks, self.to_report = self.to_report, []
         for task in tasks:
             worker = task.worker
             if not task.is_over and worker is not None and worker.client is not None:
                 self._report(worker, task)
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self._to_report)
 
     def _report(self, worker: Worker, task: Task) -> None:
         assert worker.client is not None
@@ -96,7 +89,7 @@ class LineManager:
             actor.lines[caller] = self.connect(actor, worker, caller)
 
     def has_room(self, caller: int) -> bool:
-        return len(self._by_caller.get(caller, ())) < MOST_LINES
+        return self._counts[caller] < MOST_LINES
 
     def connect(
         self,
@@ -111,9 +104,8 @@ class LineManager:
         assert worker.client is not None
         self._numbers += 1
         line = Line(self._numbers, actor, worker, caller, frozenset(functions))
-        self._lines[line.number] = line
-        self._by_caller.setdefault(caller, {})[line.number] = line
-        self._by_worker.setdefault(worker, {})[line.number] = line
+        self._lines[line.number] = worker.lines[line.number] = line
+        self._counts[caller] += 1
         if objects:  # first: known before any task can come
             self.lend(line, objects)
         self._state.out.append(do.Connect(line.number, worker.client))
@@ -160,7 +152,6 @@ class LineManager:
         return None
 
     def _refused(self, line: Line) -> None:
-        """Handle that a worker got no end of a line."""
         if line.actor is not None:
             line.actor.takes_lines = False
         else:
@@ -184,10 +175,6 @@ class LineManager:
         else:
             return line
         return None
-
-    def on_call_reported(self, task: Task) -> None:
-        """Take in a call by a line that its caller reports before its end."""
-        self._to_report.append(task)
 
     def settled(self, client: ClientState, event: ev.Settled) -> None:
         """Finish a reported call, whose result its caller got by the line."""
@@ -302,7 +289,7 @@ class LineManager:
 
     def that_brought(self, worker: Worker, task: int) -> Line | None:
         """Return the worker's line that a call came by that isn't known yet, if there is one."""
-        for line in self._by_worker.get(worker, {}).values():
+        for line in worker.lines.values():
             caller = self._state.clients.get(line.caller)
             if caller and task >> ev.ID_BITS == caller.hello.prefix:
                 return line
@@ -311,8 +298,8 @@ class LineManager:
     def callers(self, client: int) -> list[int]:
         """Return the clients whose calls may run in this client without being known yet."""
         worker = self._scheduler.by_client.get(client)
-        lines = [] if worker is None else self._by_worker.get(worker, {}).values()
-        return [line.caller for line in lines if line.is_open]
+        lines = {} if worker is None else worker.lines
+        return [line.caller for line in lines.values() if line.is_open]
 
     # -- closing lines ----------------------------------------------------------------------------
 
@@ -321,7 +308,7 @@ class LineManager:
         for line in [line for line in self._state.lending.values() if line.worker is worker]:
             self._all_unlent(line)
         begun = dict(event.begun)
-        for line in list(self._by_worker.get(worker, {}).values()):
+        for line in list(worker.lines.values()):
             line.has_ended, line.crash = True, (crash, words, event.running)
             line.begun = begun.get(line.number, -1)
             if not (line.is_offered and line.caller in self._state.clients):
@@ -373,12 +360,12 @@ class LineManager:
         self._state.lending.pop(line.number, None)
 
     def on_client_left(self, number: int) -> None:
-        """Close the lines of a client that left."""
-        for line in list(self._by_caller.get(number, {}).values()):
+        for line in [line for line in self._lines.values() if line.caller == number]:
             if line.has_ended:
                 self._forget(line)
             else:
                 self._detach(line)
+        del self._counts[number]
         for actor in self._scheduler.actors.values():
             actor.last.pop(number, None)
             actor.needed.pop(number, None)
@@ -397,9 +384,8 @@ class LineManager:
         self._forget(line)
 
     def _forget(self, line: Line) -> None:
-        del self._lines[line.number]
-        _remove(self._by_caller, line.caller, line.number)
-        _remove(self._by_worker, line.worker, line.number)
+        del self._lines[line.number], line.worker.lines[line.number]
+        self._counts[line.caller] -= 1
         if not line.is_open:
             self._state.out.append(do.Disconnect(line.number))
         if line.actor is None:
@@ -410,12 +396,6 @@ class LineManager:
         if line.has_ended:
             self.on_closed(line)
         line.actor.closed(line)
-
-
-def _remove(table: dict[T, dict[int, Line]], key: T, number: int) -> None:
-    del table[key][number]
-    if not table[key]:
-        del table[key]
 
 
 def _behind(line: Line, first: int) -> set[Task]:

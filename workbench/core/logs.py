@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -29,21 +30,20 @@ MOST_PIECES = 30_000
 """Pieces that are kept: each costs some 200 bytes, however small it is."""
 
 
+@dataclass(eq=False)
 class Log:
     """The last output of one job, in order. ``lines`` and ``displays`` count all of it.
 
     ``is_part``: workers left some output out before it came here, so the counts are too low.
     """
 
-    def __init__(
-        self,
-        text: int = MOST_TEXT,
-        displayed: int = MOST_DISPLAYED,
-        piece: int = PIECE,
-        pieces: int = MOST_PIECES,
-    ) -> None:
-        self._most = (displayed, text)
-        self._piece, self._most_pieces = piece, pieces
+    text: int = MOST_TEXT
+    displayed: int = MOST_DISPLAYED
+    piece: int = PIECE
+    pieces: int = MOST_PIECES
+
+    def __post_init__(self) -> None:
+        self._most = (self.displayed, self.text)
         self._pieces: deque[tuple[ev.Output, bytearray]] = deque()
         self._reset()
 
@@ -66,14 +66,14 @@ class Log:
         self.displays += kind == "display"
         last = pieces[-1] if pieces else None
         goes_on = is_text and last is not None and _goes_with(last[0], output)
-        if goes_on and last is not None and len(last[1]) < self._piece:
+        if goes_on and last is not None and len(last[1]) < self.piece:
             last[1].extend(data)
         else:
             pieces.append((replace(output, data=b""), bytearray(data)))
         self._sizes[is_text] += len(data)
         while self._sizes[is_text] > self._most[is_text]:
             self._cut_first(is_text)
-        if len(pieces) > self._most_pieces:
+        if len(pieces) > self.pieces:
             self._cut_first(pieces[0][0].kind in TEXT)
 
     def _cut_first(self, is_text: bool) -> None:
@@ -118,5 +118,4 @@ class Log:
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:
-    """True if both are prints to the same stream by the same task on the same worker."""
     return (last.kind, last.task, last.worker) == (output.kind, output.task, output.worker)

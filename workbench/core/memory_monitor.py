@@ -44,18 +44,14 @@ class MemoryMonitor:
         now = self._state.now
         if self.due is not None:
             self.due = now + LATE  # `measured` sets it anew
-            self._ask()
+            self.request_measurement()
         elif self._has_to_look:
             self.due = now + (0.0 if self.gives_way else SOON)
 
     def request_measurement(self) -> None:
-        """Have the memory measured now, for a grant."""
         if not self._asked:
-            self._ask()
-
-    def _ask(self) -> None:
-        self._asked = True
-        self._state.out.append(do.Measure())
+            self._asked = True
+            self._state.out.append(do.Measure())
 
     def measured(self, event: Measured) -> None:
         """Take in a measurement: decide whether to kill a worker, and when to measure again."""

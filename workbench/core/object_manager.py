@@ -73,7 +73,6 @@ class ObjectManager:
             self._state.send(number, do.Ready(entry.id, ev.freed_value(entry.id)))
 
     def want(self, client: ClientState, event: ev.Want) -> None:
-        """Answer with Ready: now for what is ready or unknown, else when it is."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None:
@@ -102,7 +101,6 @@ class ObjectManager:
             self._state.stale_copies.unviewed(id, segment, client.number)
 
     def noted(self, client: ClientState, event: ev.Noted) -> None:
-        """The client knows the object's new place; see `core.relocation`."""
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
@@ -126,7 +124,6 @@ class ObjectManager:
             self._state.send(holder, do.Forget(tuple(ids)))
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
-        """Keep an object, a ref to which was pickled outside the store, until it is freed."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.escape(entry, event.site)
@@ -174,7 +171,6 @@ class ObjectManager:
             self._state.hang_up(client.number, "a second arena")
 
     def reshare(self, client: ClientState, event: ev.Reshare) -> None:
-        """Send a client again a segment's descriptor that got lost on its way."""
         arena, text = self._state.budget.arenas.get(event.segment), ""
         if arena is not None and event.segment in client.segments:
             self._state.send(client.number, do.Shared(arena.segment, arena.size))

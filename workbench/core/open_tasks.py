@@ -14,11 +14,9 @@ class OpenTasks(dict[int, Task]):
         self._children: dict[int, dict[int, Task]] = {}  # by their parent, then by id
 
     def maker(self, object: int) -> Task | None:
-        """Return the open task that makes an object, if there is one."""
         return self.get(object) or self.further.get(object)
 
     def children(self, task: int) -> list[Task]:
-        """Return the open tasks that a task has submitted, in order."""
         return list(self._children.get(task, {}).values())
 
     def add(self, task: Task) -> None:

@@ -119,8 +119,7 @@ class TaskQueue:
         if not self.size:
             self.is_shared = False
         task.to(QUEUED)
-        line = self._line
-        (line if line.driver == task.audience else self._line_of(task)).usual.append(task)
+        self._line_of(task).usual.append(task)
         self.size += 1
         return None
 
@@ -163,14 +162,9 @@ class TaskQueue:
 
     def popleft(self) -> Task:
         """Remove and return the next task, which the caller sets to SENT; end its driver's turn."""
+        task = self.first  # skips gaps and empty lines
         line = self._line
-        tasks = line.urgent or line.usual
-        task = tasks[0]
-        if task.state is not QUEUED or task.urgent is not tasks.urgent:
-            task = self.first  # skips gaps and empty lines
-            line = self._line
-            tasks = line.tasks_for(task)
-        tasks.popleft()
+        line.tasks_for(task).popleft()
         self.size -= 1
         if self._others:
             self._others[line.driver] = line
@@ -179,7 +173,6 @@ class TaskQueue:
         return task
 
     def on_task_left(self, task: Task) -> None:
-        """Take note that a queued task has left the queue."""
         self.size -= 1
         self._line_of(task).tasks_for(task).add_gap()
         self._skip()

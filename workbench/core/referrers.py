@@ -13,7 +13,7 @@ from workbench.core.descriptions import Account, PinRecord
 from workbench.core.entry import Entry
 from workbench.core.snapshot_builder import (
     actor_record,
-    clients_of,
+    client_record,
     object_record,
     pins_of,
     worker_record,
@@ -93,14 +93,13 @@ class Referrers:
         return Account(
             record,
             tuple(pins),
-            clients_of(self._state),
+            tuple(map(client_record, self._state.clients.values())),
             tuple(map(worker_record, scheduler.workers.values())),
             tuple(actor_record(self._state, actor) for actor in scheduler.actors.values()),
         )
 
 
 def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:
-    """Return the pin with the places that its holder found."""
     if pin.reason not in ("ref", "view"):
         return pin
     answer = inquiry.answers.get(pin.client)

@@ -140,7 +140,6 @@ class Scheduler:
         self._note(worker)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Put tasks that were sent but aren't done back, first in their queues."""
         for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
@@ -227,8 +226,6 @@ class Scheduler:
         worker.lease, worker.cpus = line, ONE
         self.update_slot(worker)
 
-    # -- waits --------------------------------------------------------------------------------
-
     def make_urgent(self, objects: Iterable[int]) -> None:
         """Make tasks urgent that make these objects or their arguments: a running task waits."""
         queued: list[Task] = []
@@ -296,7 +293,6 @@ class Scheduler:
     # -- decisions ----------------------------------------------------------------------------
 
     def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        """Send queued tasks to workers; yield each pair."""
         if self.notified:
             yield from self._assign_to_actors(now)
         queue = self.queue
@@ -386,7 +382,6 @@ class Scheduler:
             yield victim, len(victim.sent) // 2
 
     def _send(self, worker: Worker, now: float, seconds: float) -> Task:
-        """Send the next task, which is expected to take ``seconds``."""
         task = self.queue.popleft()
         task.seconds = seconds
         worker.cpus = task.cpus

@@ -14,7 +14,6 @@ from workbench.core.blocking import Blocking
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
-from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
 from workbench.core.leases import LeaseManager
 from workbench.core.lifetime import Lifetime
@@ -78,8 +77,7 @@ class Session:
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         blocking = Blocking(state, self.lines)
         self.memory_monitor = MemoryMonitor(state, headroom)
-        self.idleness = Idleness(state, idle, self.leases, self.memory_monitor)
-        self.lifetime = Lifetime(state, self.jobs, self.idleness)
+        self.lifetime = Lifetime(state, self.jobs, self.leases, self.memory_monitor, idle)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -89,7 +87,6 @@ class Session:
         self._answers = self._questions()
 
     def _connect(self) -> None:
-        """Set the callbacks by which the state reaches components."""
         state = self.state
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
@@ -175,8 +172,7 @@ class Session:
             state.history.add_sample(now, state.now, state.levels())
         state.now = state.catalog.now = now
         state.catalog.backlog.begin()
-        if not self.lifetime.has_begun:
-            self.lifetime.begin()
+        self.lifetime.begin_batch(batch)
         clients, handlers, failing = state.clients, self._handlers, state.failing
         for number, event in batch:
             client = clients.get(number)
@@ -190,7 +186,6 @@ class Session:
                 self._outside(number, event)
             if failing:
                 self.tasks.fail_all()
-        self.idleness.note_use(batch)
         self._end_batch()
         if self.subscriptions.subscribers:
             self.subscriptions.end_batch(event for _, event in batch)
@@ -206,7 +201,7 @@ class Session:
         for time in (
             state.pool.deadline(),
             self.memory_monitor.due,
-            self.idleness.due,
+            self.lifetime.rests_at,
             self.time_limits.due if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
             state.budget.deadline(),
@@ -238,7 +233,7 @@ class Session:
                 self.tasks.run(worker.client, task)
         if self.leases.has_work:
             self.leases.end_batch()
-        if scheduler.may_use_lines or self.lines.has_news:
+        if scheduler.may_use_lines or self.lines.to_report:
             self.lines.end_batch()
         if self.tasks.interrupts:
             self.tasks.answer_interrupts()
@@ -258,7 +253,7 @@ class Session:
             monitor.end_batch()
         if self.referrers.inquiries:
             self.referrers.end_batch()
-        self.idleness.end_batch()
+        self.lifetime.rest()
         pool = state.pool
         if scheduler.queue.size or scheduler.working != pool.target or pool.retry_at is not None:
             for number in pool.wanted(state.now):

@@ -50,7 +50,6 @@ def some_named(state: State) -> list[Entry]:
 
 
 def names_with(state: State, beginning: str, most: int = MOST_NAMES) -> tuple[str, ...]:
-    """Return the names of objects that begin so, ``most`` of them at most."""
     names = state.catalog.names
     return tuple(islice((name for name in names if name.startswith(beginning)), most))
 
@@ -113,7 +112,7 @@ def take_snapshot(
         count=len(catalog) - catalog.own,
         names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(map(worker_record, scheduler.workers.values())),
-        clients=clients_of(state),
+        clients=tuple(map(client_record, state.clients.values())),
         actors=actors,
         jobs=state.job_records(),
         linger=state.linger,
@@ -232,10 +231,6 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
     return pins
-
-
-def clients_of(state: State) -> tuple[ClientRecord, ...]:
-    return tuple(map(client_record, state.clients.values()))
 
 
 def client_record(client: ClientState) -> ClientRecord:

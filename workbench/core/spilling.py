@@ -87,12 +87,10 @@ class Spilling:
             self._rests(entry)
 
     def _rests(self, entry: Entry) -> None:
-        """Make it the most recently used candidate."""
         self.resting.pop(entry, None)
         self.resting[entry] = None
 
     def on_freed(self, entry: Entry) -> None:
-        """Remove a freed object from the candidates for moves in either direction."""
         self.resting.pop(entry, None)
         self._wanted_in_memory.pop(entry.id, None)
 
@@ -150,7 +148,6 @@ class Spilling:
         return coming > 0
 
     def bring(self, id: int, granted: bool) -> None:
-        """Start an object's move to memory, if that was granted and is still wanted."""
         self._asked.discard(id)
         entry = self._catalog.get(id)
         if granted and entry is not None and self._may_return(entry):
@@ -158,7 +155,6 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """True if `end_batch` has something to do."""
         return bool(self._copied or self._wanted_in_memory or self.grown)
 
     def end_batch(self) -> None:

@@ -7,7 +7,7 @@ components: never the session, which routes events to them. Methods named like a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,6 @@ class ClientState:
 
     @property
     def worker(self) -> int:
-        """The worker number of a worker, else 0."""
         return self.hello.worker
 
     @property
@@ -110,6 +109,14 @@ class State:
         """
         self.failing.append((task, value))
 
+    def repeatable(self, tasks: Sequence[Task]) -> list[Task]:
+        """Fail those that were told to stop or lack an argument; return the others."""
+        for task in tasks:
+            why = task.final_value or task.broken
+            if why is not None:
+                self.fail(task, why)
+        return [task for task in tasks if not (task.final_value or task.broken)]
+
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
         """Give an extent that no object uses any more back to its arena.
 
@@ -126,7 +133,6 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
-        """Have the server and all clients close a segment that holds nothing any more."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():

@@ -50,7 +50,6 @@ class Subscriptions:
         self.searched = SEARCHED
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
-        """Begin or end a subscription, ask for the next change, or look once."""
         key, catalog = (client.number, event.request), self._state.catalog
         subscriber = self.subscribers.get(key)
         if not event.on:
@@ -75,7 +74,6 @@ class Subscriptions:
             self._state.catalog.touched = None
 
     def end_batch(self, events: Iterable[ev.Event]) -> None:
-        """Note what this batch changed, and send it to subscribers that wait."""
         catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}
         changed = bool(touched) or any(not isinstance(event, QUIET) for event in events)
@@ -129,7 +127,6 @@ class Subscriptions:
         self._state.send(key[0], do.Changed(key[1], change))
 
     def _records(self, ids: Iterable[int], in_use: set[int]) -> tuple[ObjectRecord, ...]:
-        """Return the records of those objects that still exist."""
         state = self._state
         entries = filter(None, map(state.catalog.get, ids))
         return tuple(object_record(state, entry, in_use) for entry in entries)

@@ -1,4 +1,4 @@
-"""Messages of clients about tasks, generators, actors and background cells. Import them from
+"""Messages of clients about tasks, generators, actors, background cells and lines. Import them from
 `events`, which exports them too.
 """
 
@@ -50,8 +50,8 @@ class Submit(Event, tag=15):
 
 
 class CallForm(Event):
-    """Fields shared by Submits that differ only in task and arguments. Each has one result, no
-    options, and no refs inside its arguments."""
+    """Fields shared by Submits that differ only in task and arguments. Those of `SubmitCalls` have
+    one result, no options, and no refs inside their arguments."""
 
     function: Id
     deps: tuple[Id, ...] = ()
@@ -63,11 +63,19 @@ class CallForm(Event):
     parent: Id = 0
     root: Id = 0
 
-    def submit(self, task: int, args: bytes, line: int = 0) -> Submit:
+    def submit(
+        self,
+        task: int,
+        args: bytes,
+        line: int = 0,
+        contains: tuple[int, ...] = (),
+        returns: int = 1,
+        spec: TaskSpec | None = None,
+    ) -> Submit:
         """Return one Submit of this form. ``line``: that it went by."""
         return Submit(
-            task, self.function, args, self.deps, (), 1, self.name, self.origin, self.retries,
-            self.actor, self.method, None, line, self.parent, self.root,
+            task, self.function, args, self.deps, contains, returns, self.name, self.origin,
+            self.retries, self.actor, self.method, spec, line, self.parent, self.root,
         )  # fmt: skip
 
 
@@ -234,7 +242,66 @@ class Leave(Event, tag=27):
     """The sender is an actor's worker, and its actor has called ``exit_actor()``."""
 
 
+# -- lines: see `core.lines` ------------------------------------------------------------------
+
+
+class Attached(Event, tag=47):
+    """The sender has got its end of a line. Not ``good``: it hasn't, so there is no line."""
+
+    line: Natural
+    good: bool = True
+
+
+class Settled(Event, tag=48):
+    """A call that the sender made by a line is over, and this is its result."""
+
+    task: Id
+    value: Value
+
+
+class SettledCalls(Event, tag=54):
+    """Calls that the sender made by a line are over, with their results, in the order of the calls.
+    The server hasn't heard of them before. ``origin``: see `Submit`."""
+
+    line: Natural
+    tasks: tuple[Id, ...]
+    values: tuple[Value, ...]
+    origin: Number = 0
+
+
+class Unheard(Event, tag=51):
+    """``nbytes`` of results came by the line and are dropped: the server won't hear of them."""
+
+    line: Natural
+    nbytes: Natural
+
+
+class LineClosed(Event, tag=49):
+    """The answer to LineEnded: the caller has read all results that came by the line. ``unbegun``
+    is the first of its calls that, according to LineEnded, never began; 0 if there is none."""
+
+    line: Natural
+    unbegun: Natural = 0
+
+
+class Returned(Event, tag=52):
+    """The answer to TakeBack: no more calls come by the line, and those that came have ended. Not
+    ``is_over``: some still run, may read the objects ``kept``, and another Returned will follow."""
+
+    line: Natural
+    is_over: bool = True
+    kept: tuple[Id, ...] = ()
+
+
+class Relay(Event, tag=50):
+    """A packet for the line's caller that must arrive after what the worker has told the server."""
+
+    line: Natural
+    data: bytes
+
+
 TaskMessage = (
     Submit | SubmitCalls | Done | Output | GaveBack | Blocked | Unblocked | Yielded | Took | Cancel
     | Interrupt | Refresh | Collect | Create | KillActor | Leave
+    | Attached | Settled | SettledCalls | Unheard | LineClosed | Returned | Relay
 )  # fmt: skip

@@ -5,6 +5,8 @@ The scheduler decides which task is sent where; `actor_manager` has the lifecycl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from workbench.core import events as ev
 from workbench.core import fast_path
 from workbench.core import instructions as do
@@ -28,29 +30,21 @@ ADVICE = (
 """Advice for a person whose task was killed because memory ran short."""
 
 
+@dataclass(eq=False)
 class TaskManager:
-    def __init__(
-        self,
-        state: State,
-        objects: ObjectManager,
-        spilling: Spilling,
-        jobs: JobManager,
-        actors: ActorManager,
-        lines: LineManager,
-        leases: LeaseManager,
-        output: TaskOutput,
-    ) -> None:
-        self._state = state
-        self._objects = objects
-        self._spilling = spilling
-        self._jobs = jobs
-        self._actors = actors
-        self._lines = lines
-        self._leases = leases
-        lines.on_lease_closed = self._lease_closed
-        self._output = output
-        self._catalog = state.catalog
-        self._scheduler = state.scheduler
+    _state: State
+    _objects: ObjectManager
+    _spilling: Spilling
+    _jobs: JobManager
+    _actors: ActorManager
+    _lines: LineManager
+    _leases: LeaseManager
+    _output: TaskOutput
+
+    def __post_init__(self) -> None:
+        self._lines.on_lease_closed = self._lease_closed
+        self._catalog = self._state.catalog
+        self._scheduler = self._state.scheduler
         self._refreshed: ev.Refresh | None = None  # the last one; None before
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
@@ -83,7 +77,7 @@ class TaskManager:
             task.line, task.actor, task.broken = line, line.actor, why
             self._scheduler.add(task)
             self._output.on_call_reported(task)
-            self._lines.on_call_reported(task)
+            self._lines.to_report.append(task)
             if task.parent is not None and task.parent.stops_children:
                 self.stop(task)  # it may have been called before its parent was stopped
             return None
@@ -177,7 +171,8 @@ class TaskManager:
             return state.hang_up(client.number, "results it says too little of")
         if not state.budget.admits(client.number, event.values):
             return state.hang_up(client.number, "an extent that is not its own")
-        if event.again and task.final_value is None and task.may_retry:
+        may_retry = task.attempts < task.submit.retries and not task.is_creation
+        if event.again and task.final_value is None and may_retry:
             task.attempts += 1
             self._give_back([task])
             return None
@@ -210,7 +205,6 @@ class TaskManager:
         return None
 
     def _count(self, worker: Worker, task: Task) -> None:
-        """Count a call of a function with ``max_calls``; end the worker after the last one."""
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
             assert worker.client is not None
@@ -219,11 +213,7 @@ class TaskManager:
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Put tasks that were sent but not run to the end back, first, if they are still wanted."""
-        for task in tasks:
-            why = task.final_value or task.broken
-            if why is not None:
-                self._state.fail(task, why)
-        tasks = [task for task in tasks if not (task.final_value or task.broken)]
+        tasks = self._state.repeatable(tasks)
         self._scheduler.give_back(tasks)
         self.abandon(tasks)
 

@@ -47,7 +47,6 @@ class TaskOutput:
             self._show(task, task.line.worker.number, kind, data)
 
     def on_settled_calls(self, line: Line, event: ev.SettledCalls) -> None:
-        """Send the output kept for calls by a line, reported now that they are over."""
         for id, kind, data in _taken(line, event.tasks):
             output = ev.Output(id, kind, data, event.origin, line.worker.number)
             self._state.send(line.caller, output)
@@ -61,7 +60,6 @@ class TaskOutput:
 
 
 def _taken(line: Line, tasks: Collection[int]) -> list[tuple[int, str, bytes]]:
-    """Remove and return the output that was kept for these calls."""
     taken = [piece for piece in line.unsent if piece[0] in tasks]
     line.unsent = [piece for piece in line.unsent if piece[0] not in tasks]
     return taken

@@ -65,18 +65,11 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """True if the task is done, failed or dropped."""
         return self.state is DONE
 
     @property
     def is_creation(self) -> bool:
-        """True if this call makes its actor's instance."""
         return self.actor is not None and self.actor.creation_task is self
-
-    @property
-    def may_retry(self) -> bool:
-        """True if the task has retries left and isn't an actor's creation."""
-        return self.attempts < self.submit.retries and not self.is_creation
 
     @property
     def spec(self) -> TaskSpec:
@@ -84,7 +77,6 @@ class Task:
 
     @property
     def results(self) -> range:
-        """The ids of its results, which follow its own."""
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
@@ -128,6 +120,7 @@ class Worker:
     calls: Counter[int] = field(default_factory=Counter)  # by function with `max_calls`
     reported: set[int] = field(default_factory=set)  # calls it was sent a Report for
     lease: Line | None = None  # until it is returned
+    lines: dict[int, Line] = field(default_factory=dict)  # that lead to it, by number
 
     def keep(self, task: Task) -> None:
         """Remember a task that is over, but whose threads go on in this worker."""
@@ -142,7 +135,6 @@ class Worker:
 
     @property
     def running(self) -> Task | None:
-        """The first of the tasks that were sent to it."""
         return next(iter(self.sent.values()), None)
 
 
@@ -233,8 +225,8 @@ class Actor:
     state: ActorState = ActorState.STARTING
     worker: Worker | None = None
     why: Value | None = None  # once dead: value of its failed calls
-    waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller, in order
-    incomplete: dict[Task, None] = field(default_factory=dict)  # not in order: wait for arguments
+    # Those that wait for arguments or a line's calls: by caller, in order; or each by itself.
+    waiting: dict[int, deque[Task]] = field(default_factory=dict)
     ready: dict[str, deque[Task]] = field(init=False)  # by group: queued calls
     lines: dict[int, Line] = field(default_factory=dict)  # by caller
     unfinished: Counter[int] = field(default_factory=Counter)  # by caller: those not by a line
@@ -249,13 +241,12 @@ class Actor:
     def add(self, task: Task) -> None:
         self.unfinished[task.owner] += 1
         self.last[task.owner] = task.submit.task
-        if self.in_order:
-            self.waiting.setdefault(task.owner, deque()).append(task)
-            self._advance(task.owner)
-        elif task.pending_dependencies:
-            self.incomplete[task] = None
-        else:
-            self._enqueue(task)
+        self.waiting.setdefault(self._key_of(task), deque()).append(task)
+        self._advance(self._key_of(task))
+
+    def _key_of(self, task: Task) -> int:
+        """Return the key in ``waiting`` of the calls that the task comes behind."""
+        return task.owner if self.in_order else task.submit.task
 
     def forget(self, task: Task) -> bool:
         """Remove a call that is over. True if its caller could use a line now."""
@@ -271,29 +262,23 @@ class Actor:
 
     def arguments_came(self, task: Task) -> None:
         """Take note that one more argument of a call is ready; queue the call if it can be."""
-        if self.in_order:
-            self._advance(task.owner)
-        elif not task.pending_dependencies:
-            del self.incomplete[task]
-            self._enqueue(task)
-
-    def _enqueue(self, task: Task) -> None:
-        task.to(QUEUED)
-        self._queue_of(task).append(task)
+        self._advance(self._key_of(task))
 
     def _queue_of(self, task: Task) -> deque[Task]:
         """Return the queue of its concurrency group, or the default one for an unknown group."""
         group = task.spec.concurrency_group if self.groups else ""
         return self.ready[group if group in self.ready else ""]
 
-    def _advance(self, owner: int) -> None:
+    def _advance(self, key: int) -> None:
         """Queue the caller's calls, in order, up to the first whose arguments aren't ready."""
-        queue, line = self.waiting.get(owner), self.lines.get(owner)
+        queue, line = self.waiting.get(key), self.lines.get(key)
         waits = line is not None and line.has_ended  # calls that went by it come first
         while queue and not queue[0].pending_dependencies and not waits:
-            self._enqueue(queue.popleft())
+            task = queue.popleft()
+            task.to(QUEUED)
+            self._queue_of(task).append(task)
         if queue is not None and not queue:
-            del self.waiting[owner]
+            del self.waiting[key]
 
     def hold_back(self, owner: int) -> None:
         """Have the caller's queued calls wait for those that went by its line, which has ended."""
@@ -307,14 +292,11 @@ class Actor:
         self.waiting[owner] = deque([*own, *self.waiting.get(owner, ())])
 
     def remove(self, task: Task) -> None:
-        """Remove a queued or waiting call, which won't be sent."""
         if task in (queue := self._queue_of(task)):
             queue.remove(task)
-        elif self.in_order:
-            self.waiting[task.owner].remove(task)
-            self._advance(task.owner)
         else:
-            del self.incomplete[task]
+            self.waiting[self._key_of(task)].remove(task)
+            self._advance(self._key_of(task))
 
     def put_back(self, tasks: list[Task]) -> None:
         """Put calls that were sent but aren't done back, before all others."""
@@ -352,7 +334,6 @@ class Actor:
 
     @property
     def at_a_time(self) -> int:
-        """How many of its calls may run at a time."""
         return self.concurrency + sum(self.groups.values())
 
     @property
@@ -363,10 +344,9 @@ class Actor:
 
     @property
     def calls(self) -> list[Task]:
-        """All its calls that weren't sent."""
         waiting = (task for queue in self.waiting.values() for task in queue)
         ready = (task for queue in self.ready.values() for task in queue)
-        return [*ready, *waiting, *self.incomplete]
+        return [*ready, *waiting]
 
 
 @dataclass(slots=True, eq=False)
@@ -399,17 +379,14 @@ class TaskGroup:
 
     @property
     def is_over(self) -> bool:
-        """True if all its tasks are over."""
         return self.outcomes.total() >= self.size
 
     @property
     def is_complete(self) -> bool:
-        """True if all its tasks were submitted."""
         return self.is_over or len(self.tasks) >= self.size
 
     @property
     def failed(self) -> int:
-        """How many of its tasks failed or were stopped."""
         return self.outcomes.total() - self.outcomes["done"]
 
     @property

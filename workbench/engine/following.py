@@ -6,25 +6,26 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.core.snapshot import Change
 from workbench.ref import ObjectRef
 
 
+@dataclass(eq=False)
 class Arrivals(ABC):
     """Refs in the order in which they become ready, for one reader. Close it when you stop.
 
     Each ref is examined once, however many there are. `arrived` and `wake_waiters` run in the
-    thread that learns of it, `add` in any; other methods in the reader's. ``check`` raises if a
+    thread that learns of it, `add` in any; other methods in the reader's. ``_check`` raises if a
     ref is another session's, or this session is over.
     """
 
-    def __init__(self, check: Callable[[Sequence[ObjectRef]], object]) -> None:
-        self._check = check
-        self._pending: dict[int, ObjectRef] = {}
-        self._ready: deque[ObjectRef] = deque()
-        self._waiting: list[Future[None]] = []
+    _check: Callable[[Sequence[ObjectRef]], object]
+    _pending: dict[int, ObjectRef] = field(default_factory=dict, init=False)
+    _ready: deque[ObjectRef] = field(default_factory=deque, init=False)
+    _waiting: list[Future[None]] = field(default_factory=list, init=False)
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
         """Wait for these refs too. A ref that is awaited already makes no difference."""

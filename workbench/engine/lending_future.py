@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ class LendingFuture(Future[T]):
         return super().done()
 
     def _waits(self, lending: Lending, timeout: float | None) -> bool:
-        """True if a caller will wait now."""
         if self.is_over():
             return False
         if timeout is not None and timeout <= 0:
@@ -137,23 +137,17 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     return None
 
 
+@dataclass(eq=False)
 class _Callback:
     """Lends while somebody waits for a callback: in an event loop, from its next round until
     `ROUNDS` rounds after the callback, so not while code in the loop runs before and after."""
 
-    def __init__(
-        self,
-        lending: Lending,
-        missing: Missing,
-        item: int,
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        self._lending = lending
-        self._missing = missing
-        self._item = item
-        self._loop = loop
-        self._number = 0
-        self._is_over = False
+    _lending: Lending
+    _missing: Missing
+    _item: int
+    _loop: asyncio.AbstractEventLoop | None
+    _number: int = 0
+    _is_over: bool = False
 
     def begin_soon(self) -> None:
         if self._loop is None:

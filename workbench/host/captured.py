@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -57,19 +57,20 @@ class Tracked:
 NOTHING_TRACKED = Tracked()
 
 
+@dataclass(eq=False)
 class Captured:
     """Captured values by name.
 
     Values in ``packed`` are new objects, which only this cell has; ``names`` are the others.
     """
 
-    def __init__(
-        self,
-        tracked: Tracked,
-        packed: PackedValues | None,
-        names: dict[str, Any],
-        namespace: dict[str, Any] | None = None,
-    ) -> None:
+    _tracked: Tracked
+    packed: InitVar[PackedValues | None]
+    names: InitVar[dict[str, Any]]
+    _namespace: dict[str, Any] | None = None
+
+    def __post_init__(self, packed: PackedValues | None, names: dict[str, Any]) -> None:
+        tracked, namespace = self._tracked, self._namespace
         memo: dict[int, Any] = {}
         self.values: dict[str, Any] = {}
         if packed is not None:
@@ -77,7 +78,6 @@ class Captured:
             self.values, memo = packed.open(_ARGUMENTS, resolve, namespace)
         memo |= tracked.by_number({n: names[n] for n in names if n not in self.values})
         self.values |= names
-        self._tracked = tracked
         self._tracker: MutationTracker | None = None
         self._engine = engine = context.get()
         self._reducers = {} if engine is None else engine.ask(OwnReducers())
@@ -88,7 +88,6 @@ class Captured:
             self._tracker = MutationTracker(
                 values, memo, self._reducers, foreign=foreign, slow=slow
             )
-        self._namespace = namespace
         self._of_modules: dict[int, str] = {}  # ids of objects that the notebook's modules have
         if namespace is not None:
             namespace |= self.values

@@ -86,7 +86,8 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     before = _threads()
     try:
         with _surroundings(cell, made):  # first: values may be of modules in its `sys.path`
-            captured = _captured(cell, more, names, namespace)
+            shared, packed = (more, None) if isinstance(more, dict) else ({}, more)
+            captured = Captured(cell.tracked, packed, {**shared, **names}, namespace)
             if cell.seed is not None:
                 seed(cell.seed, namespace["index"] if cell.per_item else None)
             ran = _run_alone(cell, namespace)
@@ -160,14 +161,6 @@ def _note_lost(error: Exception, mutations: Mutations | None, made: list[Made]) 
     )
 
 
-def _captured(
-    cell: Cell, more: PackedValues | Names | None, names: Names, namespace: Names
-) -> Captured:
-    if isinstance(more, dict):
-        return Captured(cell.tracked, None, {**more, **names}, namespace)
-    return Captured(cell.tracked, more, names, namespace)
-
-
 def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
     """Return the value of a cell that is one expression."""
     values: list[Any] = []
@@ -210,11 +203,9 @@ class Namespace:
         self._runner = asyncio.Runner()
         self._surroundings: Surroundings | None = None  # as they were before its first cell
         self._settings = b""  # of the notebook, at the latest cell
-        self._is_new = True
 
     @property
     def variables(self) -> Names:
-        """Variables of its cells, by name."""
         return self._names
 
     def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
@@ -223,7 +214,7 @@ class Namespace:
         Variables that its cells have assigned, or changed in place, stay, unless the name is in
         ``cell.given``.
         """
-        is_new, self._is_new = self._is_new, False
+        is_new = self._surroundings is None
         if is_new or cell.settings != self._settings:
             if self._surroundings is None:
                 used = [part for name, part in parts().items() if name != MODULES]

@@ -22,7 +22,6 @@ def connect(show: Show) -> None:
 
 
 def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
-    """Send a MIME bundle to whoever submitted the running task."""
     plain = {
         mime: base64.b64encode(part).decode("ascii") if isinstance(part, bytes) else part
         for mime, part in data.items()

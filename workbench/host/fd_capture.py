@@ -38,7 +38,6 @@ class FdCapture:
         self._hole = 0
 
     def divert(self, fd: int) -> None:
-        """Redirect descriptor ``fd`` to this file."""
         # Opened anew: to append, and because inotify on a memfd doesn't report what is written
         # through its first descriptor (Linux 6.14).
         writable = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -50,7 +49,6 @@ class FdCapture:
 
     @property
     def path(self) -> str:
-        """Path of the file in this process."""
         return f"/proc/self/fd/{self._file}"
 
     def has_news(self) -> bool:

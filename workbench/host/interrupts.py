@@ -30,7 +30,6 @@ class Interrupts:
         self._signals = 0  # sent by us and not handled yet
 
     def begin(self, task: int) -> None:
-        """Note the calling thread as the task's."""
         self._threads[task] = threading.get_ident()
 
     def enter(self, task: int) -> None:
@@ -50,7 +49,6 @@ class Interrupts:
         return task in self._stopping
 
     def forget(self, task: int) -> None:
-        """Forget a task whose results are known."""
         self._stopping.discard(task)
 
     def stop(self, task: int) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
@@ -57,7 +58,7 @@ class OutStream(io.TextIOBase):
         self._work = queue.work
         self._put = queue.put
         self._keep = queue.keep
-        self._sendings = queue.sendings
+        self._queue = queue
         self.lock = queue.lock
         queue.streams.append(self)
         # Pieces of the unfinished line, each with the number of sendings before it.
@@ -89,10 +90,10 @@ class OutStream(io.TextIOBase):
 
     def _queue_piece(self, task: int, text: str) -> None:
         # Before it is queued: from then on it may be sent and forgotten at any time.
-        self._line.append((self._sendings(), text))
+        self._line.append((self._queue.sendings, text))
         if text[-1:] == "\n" or len(self._line) > MOST_PIECES:
             line, self._line = self._line, []
-            sent = self._sendings()  # older pieces are sent already
+            sent = self._queue.sendings  # older pieces are sent already
             rest = "".join([piece for number, piece in line if number == sent])
             self._keep(task, self.kind, rest)
         for start in range(0, len(text), PIECE):
@@ -114,29 +115,25 @@ class OutStream(io.TextIOBase):
             )
 
 
+@dataclass(eq=False)
 class OutputQueue:
     """Queue of output. Any thread may call its methods.
 
-    Descriptors 1 and 2 lead to the ``captures``. ``mark`` is called with the position in the second
-    one at which a task ended: what comes after it is the next task's. ``unsent`` keeps what was
-    shown and isn't sent, for the process that sees this one die.
+    Descriptors 1 and 2 lead to the ``_captures``. ``_mark`` is called with the position in the
+    second one at which a task ended: what comes after it is the next task's. ``_unsent`` keeps what
+    was shown and isn't sent, for the process that sees this one die.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        captures: tuple[FdCapture, FdCapture],
-        mark: Callable[[int], None],
-        unsent: Unsent | None,
-    ) -> None:
-        self.work = link.work
+    _link: Link
+    _captures: tuple[FdCapture, FdCapture]
+    _mark: Callable[[int], None]
+    _unsent: Unsent | None
+
+    def __post_init__(self) -> None:
+        self.work = self._link.work
         self.streams: list[OutStream] = []
-        self._link = link
-        self._captures = captures
-        self._mark = mark
-        self._unsent = unsent
-        if unsent is not None:
-            unsent.open()
+        if self._unsent is not None:
+            self._unsent.open()
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
         self._queued = 0  # characters, roughly
         self._line_over = True  # the last text ends a line
@@ -147,11 +144,11 @@ class OutputQueue:
         """Held while showing or sending. A signal handler may print while its thread holds it."""
         self._busy = False
         self._sent_at = 0.0
-        self._sendings = 0
+        self.sendings = 0  # how often the queue has been emptied to be sent
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
-        self._watch = _watch(captures)
+        self._watch = _watch(self._captures)
         if self._watch >= 0:
             self._poll.register(self._watch, select.POLLIN)
         self._flush_c = _line_buffered()
@@ -181,10 +178,6 @@ class OutputQueue:
         """Keep a line that is about to be put, so that it is shown even if this process dies."""
         if self._unsent is not None:
             self._unsent.add(task, kind, text.encode("utf-8", "backslashreplace"))
-
-    def sendings(self) -> int:
-        """Return how often the queue has been emptied to be sent."""
-        return self._sendings
 
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
         """Queue something that a running task shows. See `Throttle.add`."""
@@ -271,14 +264,14 @@ class OutputQueue:
 
     def _begin_sending(self) -> Mark | None:
         """Begin a sending, before the queue is emptied. Return the place up to which it sends."""
-        self._sendings += 1
+        self.sendings += 1
         if self._unsent is None:
             return None
         run = self.work.latest
         if run is not None:
             for stream in self.streams:
                 # When the line ends, this part counts as sent, but we may die before that.
-                if begun := stream.begun(self._sendings - 1):
+                if begun := stream.begun(self.sendings - 1):
                     self.keep(run.task, stream.kind, begun)
         return self._unsent.mark()
 
@@ -391,13 +384,11 @@ class OutputQueue:
 
 
 def _watch(captures: tuple[FdCapture, FdCapture]) -> int:
-    """Return a descriptor that is readable after a write to a capture; -1 without inotify.
+    """Return a descriptor that is readable after a write to a capture; -1 if none is left.
 
     Then what C code writes is shown when its task ends.
     """
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "inotify_init1"):
-        return -1
     fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd >= 0:
         for capture in captures:
@@ -411,16 +402,10 @@ def _line_buffered() -> Callable[[], object]:
     Only this stream: flushing all would wait for a thread that reads from one of them.
     """
     libc = ctypes.CDLL(None)
-    try:
-        stdout = ctypes.c_void_p.in_dll(libc, "stdout")
-    except ValueError:  # a C library with another name for it
-        return lambda: None
+    stdout = ctypes.c_void_p.in_dll(libc, "stdout")
     libc.setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
-    flush = libc.fflush
-    try:
-        # Without releasing the GIL, which another thread might then hold for a while.
-        pending = ctypes.PyDLL(None).__fpending
-    except AttributeError:  # another C library
-        return lambda: flush(stdout)
+    # Without releasing the GIL, which another thread might then hold for a while.
+    pending = ctypes.PyDLL(None).__fpending
     pending.restype = ctypes.c_size_t
+    flush = libc.fflush
     return lambda: pending(stdout) and flush(stdout)

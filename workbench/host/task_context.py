@@ -68,11 +68,9 @@ class TaskContext(Generic[T]):
         return active[-1] if active else None
 
     def active(self) -> list[int]:
-        """Return the running tasks."""
         return list(self._active)
 
     def runs(self, task: int) -> bool:
-        """True if the task is running."""
         return task in self._active
 
     def find(self, task: int) -> T | None:
@@ -131,7 +129,6 @@ class TaskContext(Generic[T]):
 
 
 def is_ours(thread: Thread) -> bool:
-    """True if the thread is one of Workbench's own."""
     return thread.name.startswith(OURS)
 
 

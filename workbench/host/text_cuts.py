@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 
@@ -24,12 +25,8 @@ def line_end(text: bytes, at: int) -> int:
 
 def whole(text: bytes) -> int:
     """Return the length without an incomplete character at the end."""
-    for back in range(1, min(3, len(text)) + 1):
-        byte = text[-back]
-        if byte & 0xC0 != 0x80:
-            size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-            return len(text) - back if size > back else len(text)
-    return len(text)
+    end = text[-3:]
+    return len(text) - len(end) + codecs.utf_8_decode(end, "replace")[1]
 
 
 _SIMPLE = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff\u2500-\u25ff]*")

@@ -44,7 +44,6 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
 
 def task_failure(error: BaseException, task: str, reducers: Reducers) -> TaskFailure:
-    """Return the failure of a task that raised ``error``."""
     error_notes.explain(error)
     error_notes.add(error, _other_processes(error))
     notes = [note[:MOST_TEXT] for note in notes_of(error)]
@@ -155,6 +154,5 @@ def _members(group: BaseExceptionGroup[Any]) -> list[str]:
 
 
 def _placed(how: str, error: BaseException) -> list[str]:
-    """Return an exception's text, after a blank line, and where it was raised."""
     places = [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(error.__traceback__)]
     return ["", f"{how}: {error_text(error)}", *places]

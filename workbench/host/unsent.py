@@ -60,7 +60,6 @@ class Unsent:
             self._written += os.write(self._write_fd, head + sort + data)
 
     def mark(self) -> Mark:
-        """Return the current end."""
         emptied = self._emptied
         return emptied, self._size()
 
@@ -72,7 +71,6 @@ class Unsent:
             _NUMBER.pack_into(self._sent, 0, mark[1])
 
     def tidy(self) -> None:
-        """Empty the file if all of it was sent."""
         if self._written > MOST // 4 and self._size() == _NUMBER.unpack_from(self._sent)[0]:
             self._empty()
 

@@ -35,7 +35,7 @@ class Descriptors:
         os.close(self.readonly)
 
 
-def create_memfd(size: int) -> Descriptors:
+def create(size: int) -> Descriptors:
     """Make a segment in anonymous memory.
 
     memfd rather than /dev/shm: containers limit the latter to 64 MB, and a named file would remain
@@ -47,7 +47,7 @@ def create_memfd(size: int) -> Descriptors:
 
 
 def create_file(size: int, directory: str | None = None) -> Descriptors:
-    """Make a segment in a file without a name: on disk, or for systems without memfd or /proc."""
+    """Make a segment in a file without a name, on disk."""
     try:  # it never has a name, so nothing remains after any kill
         writable = os.open(directory or tempfile.gettempdir(), _NAMELESS, 0o600)
     except OSError:  # not supported by this system, or this file system
@@ -69,10 +69,6 @@ def _sized(writable: int, path: str, size: int) -> Descriptors:
     return Descriptors(writable, readonly, size)
 
 
-def create(size: int) -> Descriptors:
-    return create_memfd(size) if hasattr(os, "memfd_create") else create_file(size)
-
-
 class ReadOnly(mmap.mmap):
     """A whole segment, mapped read-only. ``keeps`` is kept alive as long as this.
 
@@ -85,24 +81,11 @@ class ReadOnly(mmap.mmap):
     keeps: object = None
 
     def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
-        """Map a range whose pages are copied when they are written, and only then.
+        """Map a range of bytes whose pages are copied when they are written, and only then.
 
-        Parameters
-        ----------
-        offset, length
-            In bytes.
-        keeps : object
-            Kept alive as long as the new mapping: what keeps these bytes from being reused.
-
-        Returns
-        -------
-        (mapping, start)
-            The range begins at ``start`` of the mapping, because mappings begin with a page.
-
-        Raises
-        ------
-        OSError
-            If the process may have no more descriptors or mappings.
+        Return the mapping, and where the range begins in it, because mappings begin with a page.
+        ``keeps`` lives as long as the mapping: it keeps these bytes from being reused. OSError if
+        the process may have no more descriptors or mappings.
         """
         start = offset % PAGE
         flags = mmap.MAP_PRIVATE | _NORESERVE  # it may be larger than memory

@@ -18,13 +18,9 @@ import numpy as np
 def guard_ufunc_at() -> bool:
     """Have ``numpy.ufunc.at`` check the flag, in this process, from now on. Idempotent.
 
-    Arrays outlive their session, so this is never undone. Any thread may call it.
-
-    Returns
-    -------
-    bool
-        True if it refuses read-only arrays now. False if this Python keeps its types' methods
-        somewhere else: then nothing has changed.
+    Arrays outlive their session, so this is never undone. Any thread may call it. True if it
+    refuses read-only arrays now. False if this Python keeps its types' methods somewhere else:
+    then nothing has changed.
     """
     if _refuses():
         return True

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import repeat
 
 from workbench.core import events as ev
@@ -60,25 +61,22 @@ _PASSING = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
 """Errors of sending that aren't the client's fault."""
 
 
+@dataclass(eq=False)
 class Server:
-    """Runs one session until the core says it is over. The caller closes the ``listener``."""
+    """Runs one session until the core says it is over. The caller closes the ``_listener``."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        session: Session,
-        forkserver: ForkserverClient,
-        spill_dir: str = "",
-    ) -> None:
-        self._listener = listener
-        self._session = session
-        self._forkserver = forkserver
+    _listener: socket.socket
+    _session: Session
+    _forkserver: ForkserverClient
+    _spill_dir: str = ""
+
+    def __post_init__(self) -> None:
         self._epoll = select.epoll()
         self._polled: socket.socket | None = None  # the forkserver's
         self._peers: dict[int, Peer] = {}  # by number
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
-        self._segments = Segments(spill_dir)
+        self._segments = Segments(self._spill_dir)
         self._lines = LineEnds(self._segments.nothing)
         self._dirty: set[Peer] = set()
         self._waiting: set[Peer] = set()  # have more messages than their turn allows
@@ -87,7 +85,6 @@ class Server:
         self._batch: list[tuple[int, ev.Event]] = []
         self._opening: list[int] = []  # segments opened in this batch
         self._gauge = MemoryGauge()
-        self._spill_dir = spill_dir
         self._mover = Mover()
         self._spares = SpareDescriptors(SPARES)
         self._word = SpareDescriptors(1)  # to accept and refuse a new connection
@@ -417,7 +414,6 @@ class Server:
 
 
 def _credentials(sock: socket.socket) -> tuple[int, int, int]:
-    """Return pid, uid and gid of the process that connected."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return pid, uid, gid

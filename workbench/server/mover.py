@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from concurrent.futures import Future
 
 from workbench.core.instructions import Copy
 from workbench.core.loop_events import Copied
@@ -17,28 +18,6 @@ from workbench.memory import spill
 
 WORTH_A_THREAD = 4 << 20
 """Bytes above which a second thread computes the digest during the copy."""
-
-
-class _Digest(threading.Thread):
-    """A digest being computed. A daemon thread: a hanging disk must not keep the process."""
-
-    def __init__(self, fd: int, offset: int, length: int) -> None:
-        super().__init__(name="workbench-digest", daemon=True)
-        self._place = fd, offset, length
-        self._digest = 0
-        self._error: OSError | None = None
-
-    def run(self) -> None:
-        try:
-            self._digest = spill.digest(*self._place)
-        except OSError as error:
-            self._error = error
-
-    def result(self) -> int:
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._digest
 
 
 class Mover:
@@ -95,17 +74,25 @@ class Mover:
 
 def _copied(copy: Copy, source: int, target: int) -> Copied:
     (_, start), (_, offset) = copy.source, copy.target
+    digest = Future[int]()
+
+    def compute() -> None:
+        try:
+            digest.set_result(spill.digest(source, start, copy.length))
+        except Exception as error:
+            digest.set_exception(error)
+
     helper = None
-    if copy.length >= WORTH_A_THREAD:
-        helper = _Digest(source, start, copy.length)
+    if copy.length >= WORTH_A_THREAD:  # a daemon: a hanging disk must not keep the process
+        helper = threading.Thread(target=compute, name="workbench-digest", daemon=True)
         helper.start()
     try:
         if copy.disk:
             spill.check_space(target, copy.length)
         spill.copy(source, start, target, offset, copy.length)
         if helper is None:
-            return Copied(copy.object, spill.digest(source, start, copy.length))
-        return Copied(copy.object, helper.result())
+            compute()
+        return Copied(copy.object, digest.result())
     except OSError as error:
         return Copied(copy.object, error=error.strerror or str(error))
     except Exception as error:  # a bug of ours: the move must still end

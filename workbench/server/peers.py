@@ -103,7 +103,6 @@ class Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """True if it has messages for its next turn."""
         return bool(self.inbox.messages())
 
     @property
@@ -116,20 +115,18 @@ class HeldMemory:
 
     def __init__(self) -> None:
         self._bytes: dict[Peer, int] = {}
-        self._total = 0
 
     def update_held(self, peer: Peer) -> None:
         held = peer.held
         peer.is_held = held > 0
-        self._total += held - self._bytes.get(peer, 0)
         if held:
             self._bytes[peer] = held
         else:
             self._bytes.pop(peer, None)
 
     def forget(self, peer: Peer) -> None:
-        self._total -= self._bytes.pop(peer, 0)
+        self._bytes.pop(peer, None)
 
     def excess(self) -> Peer | None:
         """Return the connection to hang up on, if the total is too much."""
-        return next(iter(self._bytes)) if self._total > MOST_HELD else None
+        return next(iter(self._bytes)) if sum(self._bytes.values()) > MOST_HELD else None

@@ -73,7 +73,6 @@ class Segments:
         return Parcel(message, (descriptors.readonly,))
 
     def punch(self, segment: int, extents: Iterable[tuple[int, int]]) -> None:
-        """Give the pages of these extents, as (offset, length), back to the machine."""
         descriptors = self._descriptors.get(segment)
         if descriptors is not None:  # else making it failed, or they are awaited
             for offset, length in extents:

@@ -15,7 +15,6 @@ from workbench.surroundings.settings import Part, Setting, State, put_entry, set
 
 
 def libraries() -> list[Part]:
-    """Return the parts of all libraries that are known here."""
     return [
         # numpy 2 keeps these two in context variables, which each task has for itself.
         _library(
@@ -77,7 +76,7 @@ def libraries() -> list[Part]:
             ],
             is_told=False,
         ),
-        Part("IPython's formatters and hooks", _shell_tables, _fill, first=_first_shell_tables),
+        Part("IPython's formatters and hooks", _tables, _fill, first=partial(_tables, True)),
     ]
 
 
@@ -159,19 +158,16 @@ def _shell() -> Any:
     return None if module is None else module.WorkerShell.made
 
 
-def _shell_tables() -> State | None:
+def _tables(first: bool = False) -> State | None:
     """Return the shell's tables, formatters of types and hooks, without matplotlib's entries.
 
     Pyplot adds hooks at its first figure; IPython moves the formatter of figures when it shows one.
+    ``first``: as they were when the shell was made, as a cell may have changed them.
     """
-    shell = _shell()
-    return None if shell is None else {n: _own(each) for n, each in enumerate(shell.tables())}
-
-
-def _first_shell_tables() -> State | None:
-    """Return the tables as they were when the shell was made: a cell may have changed them."""
-    shell = _shell()
-    return None if shell is None else {n: _own(each) for n, each in enumerate(shell.first_tables)}
+    if (shell := _shell()) is None:
+        return None
+    tables = shell.first_tables if first else shell.tables()
+    return dict(enumerate(map(_own, tables)))
 
 
 def _own(table: Any) -> Any:

@@ -49,7 +49,6 @@ class _Modules(Part):
 
 @functools.cache
 def modules() -> Part:
-    """Return the part of all that a person's modules keep."""
     return _Modules()
 
 

@@ -13,7 +13,6 @@ from workbench.surroundings.settings import Part
 
 @functools.cache
 def parts() -> dict[str, Part]:
-    """Return all parts by name."""
     return {
         each.name: each
         for each in (*interpreter(), *libraries(), contextual(), modules(), generators())

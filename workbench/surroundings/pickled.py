@@ -39,7 +39,6 @@ def packed(value: Mapping[str, Mapping[Any, Any]]) -> tuple[bytes, dict[str, str
 
 
 def opened(data: bytes) -> Any:
-    """Return what was packed."""
     return pickle.loads(data) if data else {}
 
 
@@ -49,12 +48,8 @@ def _pickled(value: Mapping[str, Mapping[Any, Any]]) -> bytes:
         if size.bytes > LARGEST or (size.at_least and size.can_be_pickled):
             raise pickle.PicklingError(f"it has more than {human_bytes(LARGEST)}")
     with io.BytesIO() as buffer:
-        Pickler(buffer, _REDUCERS, _in_band).dump(value)
+        Pickler(buffer, _REDUCERS, lambda _: True).dump(value)  # all in band
         return buffer.getvalue()
-
-
-def _in_band(buffer: object) -> bool:
-    return True
 
 
 def _stream_handler(handler: logging.StreamHandler[Any]) -> Any:

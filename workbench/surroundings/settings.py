@@ -10,6 +10,7 @@ import copy
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from operator import call
 from typing import Any, NamedTuple
 
@@ -45,59 +46,24 @@ def put_entry(live: State, key: Any, value: Any) -> None:
         dict.__setitem__(live, key, value)
 
 
+@dataclass(eq=False)
 class Part:
-    """Settings of one kind. Keeps no values.
+    """Settings of one kind. Keeps no values."""
 
-    Parameters
-    ----------
-    name : str
-        What a person calls them, unless each key is a name of its own.
-    find : callable
-        Returns the current values; None while their library isn't loaded.
-    put : callable
-        Sets one of the values that ``find`` has returned, by its key; see `put_entry`.
-    ours : iterable
-        Keys that are kept if they appear.
-    first : callable, optional
-        Returns what to restore, in case tasks change values before the first look; default: the
-        values at the first look.
-    travels : bool
-        True if a notebook's values are sent to its cells, and theirs to the notebook.
-    usual : callable, optional
-        Returns values that needn't be sent, as each process has them.
-    says_keys : bool
-        True if the keys are what a person calls the settings.
-    is_told : bool
-        False if libraries set them as they are used, so that a person needn't hear of a change.
-    take : callable, optional
-        Sets a value that was sent, if ``put`` isn't right for that. Raises an error if it can't,
-        `NotLoadedError` if it will once a module is imported.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        find: Callable[[], State | None],
-        put: Callable[[State, Any, Any], object] = put_entry,
-        *,
-        ours: Iterable[Any] = (),
-        first: Callable[[], State | None] | None = None,
-        travels: bool = False,
-        usual: Callable[[], State] = dict,
-        take: Callable[[State, Any, Any], object] | None = None,
-        says_keys: bool = False,
-        is_told: bool = True,
-    ) -> None:
-        self.name = name
-        self.find = find
-        self.put = put
-        self.first = first or self.read_values
-        self.travels = travels
-        self.usual = usual
-        self.take = take or put
-        self._says_keys = says_keys
-        self._is_told = is_told
-        self._ours = frozenset(ours)
+    name: str  # what a person calls them, unless each key is a name of its own
+    find: Callable[[], State | None]  # returns the values; None while their library isn't loaded
+    put: Callable[[State, Any, Any], object] = put_entry  # sets one of these by its key
+    _: KW_ONLY
+    ours: Iterable[Any] = ()  # keys that are kept if they appear
+    # Returns what to restore, in case tasks change values before the first look; else its values.
+    first: Callable[[], State | None] | None = None
+    travels: bool = False  # a notebook's values are sent to its cells, and theirs to the notebook
+    usual: Callable[[], State] = dict  # returns values that aren't sent, as each process has them
+    # Sets a value that was sent, if `put` isn't right for that. Raises an error if it can't,
+    # `NotLoadedError` if it will once a module is imported.
+    take: Callable[[State, Any, Any], object] | None = None
+    says_keys: bool = False  # the keys are what a person calls the settings
+    is_told: bool = True  # else libraries set them as they are used: a person needn't hear of it
 
     def read_values(self) -> State | None:
         """Return a copy of the current values; None if their library isn't loaded, or only partly:
@@ -122,7 +88,7 @@ class Part:
         except Exception:  # arrays are in it, for example
             pass
         keys = differing(saved, dict(dict.items(live)))
-        new = self._ours.intersection(keys).difference(saved)
+        new = set(self.ours).intersection(keys).difference(saved)
         saved |= {key: live[key] for key in new}
         return live, [key for key in keys if key not in new]
 
@@ -159,8 +125,8 @@ class Part:
 
     def words(self, keys: Iterable[Any]) -> list[str]:
         """Return what a person calls these settings."""
-        found = list(map(str, keys)) if self._is_told else []
-        return found if self._says_keys or not found else [self.name]
+        found = list(map(str, keys)) if self.is_told else []
+        return found if self.says_keys or not found else [self.name]
 
 
 def settings(

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from workbench.surroundings.import_watch import ImportWatch
@@ -68,12 +67,7 @@ class Surroundings:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +93,7 @@ class Surroundings:
     def _known(self, part: Part) -> State | None:
         """Return what to restore. A thread may have imported the library, unseen by us."""
         if self._saved[part] is None:
-            self._saved[part] = part.first()
+            self._saved[part] = (part.first or part.read_values)()
         return self._saved[part]
 
     def changes(self) -> Changes:
@@ -151,7 +145,7 @@ class Surroundings:
         new = {k: v for k, v in wanted.items() if not is_equal(live.get(k, GONE), v)}
         for key, value in new.items():
             try:
-                part.take(live, key, value)
+                (part.take or part.put)(live, key, value)
             except NotLoadedError:
                 waiting[key] = value
             except Exception as error:
@@ -184,7 +178,7 @@ class Surroundings:
         """Keep what changed between two looks."""
         saved = self._saved[part]
         if saved is None:
-            saved = self._saved[part] = after if before is None else part.first()
+            saved = self._saved[part] = after if before is None else self._known(part)
         if before is None or after is None or saved is None:
             return
         for key in differing(before, after):
@@ -224,7 +218,6 @@ def add(changes: Changes, only_unchanged: bool = False) -> list[str]:
 
 
 def words(changes: Changes) -> list[str]:
-    """Return what a person calls the changed settings."""
     return [word for name, changed in changes.items() for word in parts()[name].words(changed)]
 
 

@@ -173,7 +173,6 @@ class Outbox:
 
     @property
     def has_begun(self) -> bool:
-        """True if a frame is being sent."""
         return bool(self._sending.messages)
 
     @property
@@ -246,12 +245,8 @@ class Inbox:
         """Return the whole messages. Take one out (``popleft``) *after* it has been handled.
 
         So an interrupted handler sees its message again, and must allow for that. A message that
-        carries descriptors comes as a :class:`Parcel`.
-
-        Raises
-        ------
-        ProtocolError
-            If the bytes aren't valid frames. The stream can't be used after that.
+        carries descriptors comes as a :class:`Parcel`. ProtocolError if the bytes aren't valid
+        frames: the stream can't be used after that.
         """
         state = self._state
         if not state.chunks:

@@ -18,7 +18,6 @@ HEAD = _LENGTH.size
 
 
 def frame(payload: bytes) -> bytes:
-    """Return a payload with its length before it."""
     return _LENGTH.pack(len(payload)) + payload
 
 
@@ -34,11 +33,7 @@ def split(data: bytes, largest: int = LARGEST) -> tuple[list[bytes], bytes]:
     """Return the payloads of the whole frames at the start of ``data``, and the rest.
 
     A pure function: the caller keeps the rest, so a signal in the middle loses nothing.
-
-    Raises
-    ------
-    ProtocolError
-        If a length is zero or more than ``largest``: the peer doesn't speak our protocol.
+    ProtocolError if a length is zero or more than ``largest``: the peer doesn't speak our protocol.
     """
     payloads = []
     start = 0

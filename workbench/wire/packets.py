@@ -8,7 +8,7 @@ import stat
 
 import msgspec
 
-from workbench.core.events import CallForm, Event
+from workbench.core.events import CallForm, Event, Output
 
 LARGEST_PACKET = 1 << 16
 """Bytes. Larger calls and results go through the server."""
@@ -39,19 +39,9 @@ class ToldPacket(Event, tag=3):
     task: int
 
 
-class ShownPacket(Event, tag=4):
-    """Output of a call; see `core.task_events.Output`."""
-
-    task: int
-    kind: str
-    data: bytes
-    origin: int
-    worker: int
-
-
 encode = msgspec.msgpack.Encoder().encode
 decode_call = msgspec.msgpack.Decoder(CallPacket).decode
-decode_answer = msgspec.msgpack.Decoder(ResultPacket | ToldPacket | ShownPacket).decode
+decode_answer = msgspec.msgpack.Decoder(ResultPacket | ToldPacket | Output).decode
 
 
 def open_end(fds: tuple[int, ...]) -> socket.socket | None:

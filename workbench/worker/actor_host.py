@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import Any
 
@@ -19,37 +20,33 @@ from workbench.worker.call_loop import CallLoop
 from workbench.worker.run_queue import RunQueue, group_of
 
 
+@dataclass(eq=False)
 class ActorHost:
     """An actor. `make` runs as its first task, its ``creation``; then, unless it is plain, `serve`.
 
-    A loop in the main thread reads and writes ``connection`` itself: another thread would have to
-    wake it. ``queue`` has the calls that haven't begun; ``run`` and ``run_async`` run one, in this
-    thread or on its loop. Each concurrency group, with the default one, has its own threads, or a
+    A loop in the main thread reads and writes ``_connection`` itself: another thread would have to
+    wake it. ``_queue`` has the calls that haven't begun; ``_run``, ``_run_async`` run one, here or
+    on its loop. Each concurrency group, with the default one, has its own threads, or a
     loop in its own thread. ``is_plain``: one call at a time, in the main thread; ``is_loop``: calls
     run on a loop in the main thread.
     """
 
-    def __init__(
-        self,
-        creation: do.Run,
-        blueprint: Blueprint,
-        connection: Connection,
-        queue: RunQueue,
-        run: Callable[[do.Run], None],
-        run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
-    ) -> None:
+    creation: InitVar[do.Run]
+    _blueprint: Blueprint
+    _connection: Connection
+    _queue: RunQueue
+    _run: Callable[[do.Run], None]
+    _run_async: Callable[[do.Run], Coroutine[Any, Any, None]]
+
+    def __post_init__(self, creation: do.Run) -> None:
+        blueprint = self._blueprint
         self.id = creation.task
         self.namespace = "" if creation.spec is None else creation.spec.namespace
         self.is_restarted = creation.made > 0
-        self._blueprint = blueprint
         # Attributes, as each call reads them some ten times.
         self.is_async = blueprint.is_async
         self.is_plain = blueprint.concurrency == 1 and not (blueprint.is_async or blueprint.groups)
         self.is_loop = blueprint.is_async and not blueprint.groups
-        self._connection = connection
-        self._queue = queue
-        self._run = run
-        self._run_async = run_async
         self._instance: Any = None
         self._threads: dict[str, ThreadPoolExecutor] = {}  # by group
         self._loops: dict[str, CallLoop] = {}
@@ -83,7 +80,6 @@ class ActorHost:
             self._instance = self._blueprint.cls(*args, **kwargs)
 
     async def _make_on_loop(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make the instance on the loop: ``__init__`` may be async, or start tasks there."""
         self._instance = await made_on_loop(self._blueprint.cls, args, kwargs)
 
     def _next(self, group: str | None) -> do.Run | None:
@@ -91,11 +87,9 @@ class ActorHost:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What the actor keeps, under names that a person knows."""
         return variables_of(self._instance, self._blueprint.cls)
 
     def method(self, name: str) -> Callable[..., Any]:
-        """Return a method of the instance or of `actors.BUILT_IN`."""
         return method_of(self._instance, name)
 
     def serve(self) -> None:

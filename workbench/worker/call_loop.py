@@ -10,6 +10,7 @@ import select
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.client.connection import Connection
@@ -54,25 +55,22 @@ def _events(mask: int) -> int:
     return reads | (selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0)
 
 
+@dataclass(eq=False)
 class CallLoop:
-    """Runs calls that ``next_call`` returns, at most ``most`` at a time.
+    """Runs calls that ``_next_call`` returns, at most ``_most`` at a time.
 
     Each runs in a task of the loop. Calls that don't wait run one after the other in one task,
     until one changes the context, which the next would inherit. `run` and `serve` are for its
     thread; the rest may be called in any.
     """
 
-    def __init__(
-        self,
-        most: int,
-        next_call: Callable[[], do.Run | None],
-        run_call: Callable[[do.Run], Coroutine[Any, Any, None]],
-        spins: bool = False,
-    ) -> None:
-        self._most = most
-        self._next_call = next_call
-        self._run_call = run_call
-        selector = SpinningSelector if spins else selectors.EpollSelector
+    _most: int
+    _next_call: Callable[[], do.Run | None]
+    _run_call: Callable[[do.Run], Coroutine[Any, Any, None]]
+    spins: bool = False
+
+    def __post_init__(self) -> None:
+        selector = SpinningSelector if self.spins else selectors.EpollSelector
         self._runner = asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector()))
         self.loop = self._runner.get_loop()
         self._calls: dict[int, asyncio.Task[None]] = {}  # running calls, with their task

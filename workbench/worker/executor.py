@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,30 +42,29 @@ HAND_OVER = 0.05
 """Most seconds from a task's Done until the task has ended here, too."""
 
 
+@dataclass(eq=False)
 class TaskExecutor:
     """Executes a worker's tasks; a `Role`.
 
-    ``remains`` notes which task began. ``ends`` is called with each task before its Done is sent,
-    and sends the task's output. With ``reload`` edited modules are searched before each task, not
+    ``_remains`` notes which task began. ``_ends`` is called with each task before its Done is sent,
+    and sends the task's output. With ``_reload`` edited modules are searched before each task, not
     only after a Refresh.
     """
 
-    def __init__(
-        self,
-        base: ClientBase,
-        work: TaskContext[do.Run],
-        remains: Remains,
-        ends: Callable[[int], None],
-        reload: bool = False,
-    ) -> None:
-        self._base = base
+    _base: ClientBase
+    _work: TaskContext[do.Run]
+    _remains: Remains
+    _ends: Callable[[int], None]
+    _reload: bool
+
+    def __post_init__(self) -> None:
+        base, work, remains = self._base, self._work, self._remains
         self._connection = base.connection
-        self._work = work
         self._queue = RunQueue()
         self._lending = SlotLending(self._connection, work, self._take_back, self._is_missing)
         self._interrupts = Interrupts()
         self._generators = GeneratorSender(base, self, self._interrupts)
-        reloader = Reloader(reload)
+        reloader = Reloader(self._reload)
         self._runner = TaskRunner(
             base,
             work,
@@ -75,7 +75,6 @@ class TaskExecutor:
             remains.begins,
             self._on_task_over,
         )
-        self._ends = ends
         self._tallies: dict[int, CallTally] = {}  # by task
         self.listener = CellListener(origin=self._origin, roots=self._roots, tally=self._tally)
         self.on_signal = self._interrupts.handle
@@ -207,7 +206,6 @@ class TaskExecutor:
             self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
 
     def _on_task_over(self, task: int) -> None:
-        """End a task: its Done comes next."""
         self._lending.task_over()
         if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
             tally.close()

@@ -67,36 +67,27 @@ class IncomingRun:
     last: int  # number of the last one
     left: int  # calls that aren't over
     form: ev.CallForm
-    is_nested: bool  # the caller is a worker
 
 
+@dataclass(eq=False)
 class IncomingCalls:
-    """Incoming lines. ``add`` queues calls; ``takes_lines()``: calls may come by lines;
-    ``flushes()``: more results follow, and whoever runs the calls calls `flush` soon.
+    """Incoming lines. ``_add`` queues calls; ``_takes_lines()``: calls may come by lines;
+    ``_flushes()``: more results follow, and whoever runs the calls calls `flush` soon.
 
     All but `output` and `answer` runs in the reading thread.
     """
 
-    def __init__(
-        self,
-        base: ClientBase,
-        add: Callable[[list[do.Run]], None],
-        takes_lines: Callable[[], bool],
-        is_actor: Callable[[], bool],
-        flushes: Callable[[], bool],
-        stop: Callable[[do.Stop], None],
-        notes: LineNotes,
-    ) -> None:
-        self._connection = base.connection
-        self._worker = base.worker
-        self._add = add
-        self._takes_lines = takes_lines
-        self._is_actor = is_actor
-        self._withdraw = base.arena.withdraw
-        self._flushes = flushes
+    _base: ClientBase
+    _add: Callable[[list[do.Run]], None]
+    _takes_lines: Callable[[], bool]
+    _is_actor: Callable[[], bool]
+    _flushes: Callable[[], bool]
+    _stop: Callable[[do.Stop], None]
+    _notes: LineNotes
+
+    def __post_init__(self) -> None:
+        self._connection = self._base.connection
         self._is_packing = False  # results are packed, or about to be
-        self._stop = stop
-        self._notes = notes
         self._lines: dict[int, IncomingLine] = {}
         self._lent: dict[int, dict[int, ev.Value]] = {}  # by line, before it comes: see `Lent`
         # By task: calls whose end the server may not know, with their numbers; results of finished
@@ -110,8 +101,8 @@ class IncomingCalls:
         self._known = -1  # the server has handled this much of `Connection.ordered_sent`
         self._asked = -1  # the same, once it has answered all our requests
         self._asks: deque[int] = deque()  # the same, for each pending request
-        self._answer = base.handlers[do.Answer]
-        base.handlers |= {
+        self._answer = self._base.handlers[do.Answer]
+        self._base.handlers |= {
             do.Lent: self._note_lent,
             do.Attach: self._attach,
             do.Report: self._report,
@@ -174,7 +165,7 @@ class IncomingCalls:
         if size > 1:  # the thread that runs them reads the rest
             self._connection.is_crowded = True
         values = tuple([line.objects[id] for id in form.deps])
-        run = IncomingRun(line, tasks, call.number + size - 1, size, form, root > 0)
+        run = IncomingRun(line, tasks, call.number + size - 1, size, form)
         with self._lock:
             line.running += size
             runs.append(run)
@@ -249,7 +240,7 @@ class IncomingCalls:
     def _let_go(self, task: int) -> None:
         """Drop a result that nobody will ask for."""
         claims, _ = self._kept.pop(task, ([], None))
-        self._withdraw(claims)
+        self._base.arena.withdraw(claims)
         self._forget(task)
 
     def _synced(self, message: do.Answer) -> None:
@@ -274,10 +265,10 @@ class IncomingCalls:
             self._connection.put(output)
             return
         run, data = known[0], output.data
-        if run.is_nested:  # the server relays it, and the caller has to tell it of the call
+        if run.form.parent:  # of a worker: the server relays it, and has to be told of the call
             data = b""
             self._connection.put(output)
-        shown = packets.ShownPacket(output.task, output.kind, data, run.form.origin, self._worker)
+        shown = Output(output.task, output.kind, data, run.form.origin, self._base.worker)
         self._connection.ordered_sent += 1  # the result must come behind it
         self._connection.put(ev.Relay(run.line.number, packets.encode(shown)))
 
@@ -341,22 +332,21 @@ class IncomingCalls:
         """Send the line's packed results. Holds the lock."""
         results, line.packed, line.packed_bytes = line.packed, [], 0
         if results and line.is_open:
-            data = packets.encode(packets.ResultPacket(results))
-            try:
-                line.end.send(data)
-            except OSError:  # full, or the caller is gone
-                self._relay(line, data)
+            self._send_now(line, packets.ResultPacket(results))
 
     def _send(self, line: IncomingLine, packet: Any) -> None:
-        data = packets.encode(packet)
         if self._connection.ordered_sent == self._known:
             self._send_packed(line)
-            try:
-                line.end.send(data)
-                return
-            except OSError:  # full, or the caller is gone
-                pass
-        self._relay(line, data)
+            self._send_now(line, packet)
+        else:
+            self._relay(line, packets.encode(packet))
+
+    def _send_now(self, line: IncomingLine, packet: Any) -> None:
+        data = packets.encode(packet)
+        try:
+            line.end.send(data)
+        except OSError:  # full, or the caller is gone
+            self._relay(line, data)
 
     def _relay(self, line: IncomingLine, data: bytes) -> None:
         sent = self._connection.ordered_sent

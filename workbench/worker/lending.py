@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from threading import current_thread
 
 from workbench.client.connection import Connection
@@ -19,25 +20,21 @@ MOST_NAMED = 1000
 """Most objects that one message names. A wait for more ends by our Unblocked alone."""
 
 
+@dataclass(eq=False)
 class SlotLending:
     """The running task's waits; see `task_events.Blocked`. Any thread.
 
-    ``take_back`` empties the queue of this worker: the task may wait for what is there.
-    ``is_missing``: True if an object that isn't here may still come. Not if the code has read it
+    ``_take_back`` empties the queue of this worker: the task may wait for what is there.
+    ``_is_missing``: True if an object that isn't here may still come. Not if the code has read it
     and let go of it.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        work: TaskContext[do.Run],
-        take_back: Callable[[], tuple[int, ...]],
-        is_missing: Callable[[int], bool],
-    ) -> None:
-        self._connection = connection
-        self._work = work
-        self._take_back = take_back
-        self._is_missing = is_missing
+    _connection: Connection
+    _work: TaskContext[do.Run]
+    _take_back: Callable[[], tuple[int, ...]]
+    _is_missing: Callable[[int], bool]
+
+    def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self._waits: set[int] = set()
         # Objects that were polled and weren't there; those of them that a wait is for.
@@ -47,7 +44,6 @@ class SlotLending:
 
     @property
     def is_lent(self) -> bool:
-        """True if any code of the task waits."""
         return bool(self._waits)
 
     @contextlib.contextmanager

@@ -46,7 +46,6 @@ class LineNotes:
             self._free.append(place)
 
     def read(self) -> tuple[tuple[int, int], ...]:
-        """Return (line, number) of all lines that are noted."""
         pairs = list(_NOTE.iter_unpack(self._note[_NOTE.size :]))
         return tuple((line, number) for line, number in pairs if line)
 
@@ -69,7 +68,6 @@ class Remains(ShownRemains):
         self.lines = LineNotes(note)
 
     def exit_event(self, worker: int, status: int) -> WorkerExited:
-        """Return how the worker ended, and what it left."""
         running, ended = _NOTE.unpack_from(self._note)
         words, shown = self.words(since=ended), tuple(self.pieces(running))
         return WorkerExited(worker, status, words, running, "", shown, self.lines.read())

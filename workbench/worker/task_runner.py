@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, cast
@@ -21,7 +22,7 @@ from workbench.client.arguments import (
     SLOTTED,
     Place,
     name_at,
-    parameters_of,
+    name_in,
     places_of,
     with_values,
 )
@@ -77,6 +78,7 @@ _NONE: Outcome = (ev.Value(b"N"),), (), False, ()
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 
 
+@dataclass(eq=False)
 class TaskRunner:
     """Runs tasks.
 
@@ -85,31 +87,23 @@ class TaskRunner:
     creation has begun.
     """
 
-    def __init__(
-        self,
-        base: ClientBase,
-        work: TaskContext[do.Run],
-        generators: GeneratorSender,
-        interrupts: Interrupts,
-        reloader: Reloader,
-        queue: RunQueue,
-        begins: Callable[[int], None],
-        ends: Callable[[int], None],
-    ) -> None:
+    _base: ClientBase
+    _work: TaskContext[do.Run]
+    _generators: GeneratorSender
+    _interrupts: Interrupts
+    _reloader: Reloader
+    _queue: RunQueue
+    _begins: Callable[[int], None]
+    _ends: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self.actor: ActorHost | None = None
         self.lines: IncomingCalls
         self._answers = False  # results of the server's tasks wait to be sent
-        self._connection = base.connection
-        self._marshal = base.marshal
-        self._read = base.objects.read
-        self._withdraw = base.arena.withdraw
-        self._work = work
-        self._generators = generators
-        self._interrupts = interrupts
-        self._reloader = reloader
-        self._queue = queue
-        self._begins = begins
-        self._ends = ends
+        self._connection = self._base.connection
+        self._marshal = self._base.marshal
+        self._read = self._base.objects.read
+        self._withdraw = self._base.arena.withdraw
         self._functions: dict[int, Callable[..., Any]] = {}
         self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent only once
 
@@ -131,7 +125,6 @@ class TaskRunner:
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
-        """Run one task, and send its results or its error."""
         task, interrupts, token = run.task, self._interrupts, self._work.begin(run)
         try:
             claims: Claims = []
@@ -257,9 +250,10 @@ class TaskRunner:
 
     def _name_at(self, place: Place, run: do.Run) -> str:
         if not run.method:
-            return name_at(place, parameters_of(self._function(run)))
-        called = None if self.actor is None else self.actor.method(run.method)
-        return name_at(place, parameters_of(called) if called is not None else ())
+            return name_in(self._function(run), place)
+        if self.actor is None:
+            return name_at(place, ())
+        return name_in(self.actor.method(run.method), place)
 
     # -- what comes of it -------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def test_who_waits_is_woken_for_what_is_known(meanwhile: bool) -> None:
         return True
 
     queue = CompletionQueue(
-        cast(KnownObjects, objects), wait, lambda missing: Future(), len, lambda: None
+        len, cast(KnownObjects, objects), wait, lambda missing: Future(), lambda: None
     )
     if not meanwhile:
         queue.add([ref])

@@ -9,7 +9,7 @@ from tests.unit.core.peers import NONE, Peer, grants, of, runs, told
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
-from workbench.core.idleness import LEFT
+from workbench.core.lifetime import LEFT
 from workbench.core.loop_events import Measured, Tick
 from workbench.core.memory_monitor import TOO_LITTLE
 from workbench.core.session import Session

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from workbench.client.arguments import SLOTTED, name_at, parameters_of, places_of, with_values
+from workbench.client.arguments import SLOTTED, name_in, places_of, with_values
 from workbench.core.events import ID_BITS, Output
 from workbench.engine.records import CREATION, Blueprint
 from workbench.engines.cluster.backend import (
@@ -239,9 +239,8 @@ class Hosting:
             function = method_of(self._instance, head.method)
         else:
             function = self._function(head, left)
-        parameters = parameters_of(function)
         values = [
-            self._packer.open(id, dep, name=name_at(place, parameters))
+            self._packer.open(id, dep, name=partial(name_in, function, place))
             for (id, dep), place in zip(left, places_of(packed), strict=True)
         ]
         return function, *with_values(packed, values)

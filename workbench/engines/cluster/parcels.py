@@ -24,6 +24,7 @@ from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import OWN, building
 from workbench.serialization.libraries import writable
 from workbench.serialization.packing import NOTHING_THERE, OtherSide, PackedValues, pack
+from workbench.serialization.rebuilding import Name
 from workbench.serialization.registry import Custom, Registry
 
 INLINE = 16 << 10
@@ -112,7 +113,7 @@ class Packer:
 
     # -- what travels → value -----------------------------------------------------------------
 
-    def open(self, id: int, stored: StoredValue, copy: Copying = False, name: str = "") -> Any:
+    def open(self, id: int, stored: StoredValue, copy: Copying = False, name: Name = "") -> Any:
         """Build the value; raises what it failed with. Its refs are known here already."""
         if stored.failed:
             raise failure_of(stored.header)
