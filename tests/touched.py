@@ -76,6 +76,7 @@ WHOLE = {
     "ipython/extension": ["kernel/test_refs_as_values.py", "kernel/test_storing.py"],
     "ipython/job": ["kernel/test_jobs.py", "kernel/test_remote_cells.py"],
     "ipython/magics": ["kernel/test_storing.py", "kernel/test_remote_cells.py"],
+    "ipython/missed": ["browser/test_jobs.py"],
     "ipython/modules": ["kernel/test_edited_modules.py"],
     "ipython/originals": ["kernel/test_twins.py"],
     "ipython/output": [

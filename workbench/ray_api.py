@@ -166,9 +166,9 @@ _NO_DASHBOARD = "Leave it out: `dashboard()` shows the session, in a notebook."
 OF_INIT: Lacking = {
     "address": (
         ("local",),
-        "This process is in no session. `init(session=...)` joins the one of that name, or starts "
-        'it; `init(address=...)` joins the one whose `init()["address"]` that is. One of a Ray '
-        'cluster: `init(engine="ray", address=...)`.',
+        '"auto" is the session that this process is in. `init(session=...)` joins the one of that '
+        'name, or starts it; `init(address=...)` joins the one whose `init()["address"]` that is. '
+        'One of a Ray cluster: `init(engine="ray", address=...)`.',
     ),
     "num_gpus": OF_TASKS["num_gpus"],
     "resources": OF_TASKS["resources"],

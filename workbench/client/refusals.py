@@ -46,5 +46,8 @@ def failure_of(header: bytes, held: Callable[[], Mapping[int, Places]] = dict) -
 
 
 def _as_known(held: Mapping[int, Places], ref: re.Match[str]) -> str:
-    places = held.get(int(ref[1], 16))
-    return f"`{places[0][0].partition(' in ')[0]}`" if places else ref[0]
+    from workbench.report.facts import variables_of  # late: only errors need it
+
+    places = held.get(int(ref[1], 16), ())
+    names = [(path.partition(" in ")[0], note) for path, note in places]
+    return f"`{variables_of(names).partition(', ')[0]}`" if names else ref[0]

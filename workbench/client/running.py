@@ -27,9 +27,12 @@ def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
     if isinstance(thing, asyncio.Task) and not thing.done():
         return _task(thing, variable(thing))
     if isinstance(thing, asyncio.Handle) and not thing.cancelled():
+        loop, due = thing._loop, ""
+        if isinstance(thing, asyncio.TimerHandle):
+            due = str(thing.when() - loop.time())
+        if due.startswith("-") or not (due or thing in getattr(loop, "_ready", [thing])):
+            return None  # it has run
         path = variable(thing)
-        is_timer = isinstance(thing, asyncio.TimerHandle)
-        due = str(thing.when() - thing._loop.time()) if is_timer else ""
         return Root(Name(path, "call", due), f"{path}.cancel()" if path else "")
     return None
 

@@ -75,6 +75,8 @@ def _done_in(path: Path) -> dict[Lesson, set[str]]:
     for text in _shown(json.loads(path.read_text(encoding="utf-8"))):
         if (said := CHECKED.match(text)) and said[1] in exercises():
             lesson, _ = exercises()[said[1]]
+            if len(said[2]) != len(lesson.exercises):
+                raise ValueError("another version of the course made its checks: run it again")
             row = zip(said[2], lesson.exercises, strict=True)
             found.setdefault(lesson, set()).update(e.name for sign, e in row if sign == DOTS[1])
     return found

@@ -290,7 +290,7 @@ class Executor(futures.Executor):
         wait : bool
             Wait until all calls are over.
         cancel_futures : bool
-            Cancel calls that haven't begun.
+            Cancel calls that haven't begun. Without ``wait``, they are cancelled a moment later.
         """
         with self._lock:
             self._is_shut = True

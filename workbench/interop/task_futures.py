@@ -164,7 +164,8 @@ class TaskFuture(LendingFuture[T]):
 def stop(calls: Iterable[futures.Future[Any]], begun: bool = True) -> None:
     """Cancel calls of an executor, with ``begun`` also those that run. By one message, so that an
     interrupt can't come between two of them; nobody waits."""
-    left = [each for each in calls if isinstance(each, TaskFuture) and not each.is_over()]
+    # A copy first, in one step: the resolver's thread may change what it came from.
+    left = [each for each in list(calls) if isinstance(each, TaskFuture) and not each.is_over()]
     for each in left:
         each.awaited_no_more()
     if left:

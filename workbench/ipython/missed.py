@@ -18,8 +18,8 @@ MOST_DISPLAYED = 600_000
 """Length of the displays that are sent: the last ones. Jupyter's server drops messages beyond a
 million bytes a second."""
 
-_TYPES = "image/png", "image/jpeg", "image/svg+xml", "text/html", "text/plain"
-"""Types that a page can show by itself, the best first."""
+_TYPES = "image/png", "image/jpeg", "image/svg+xml", "text/html"
+"""Types that a page can show by itself, the best first; text only where there is no other type."""
 
 
 class Display(NamedTuple):
@@ -60,8 +60,9 @@ def _text(part: Text | OpenLine) -> str:
 
 
 def _display(bundle: dict[str, Any]) -> Display:
-    """Return what a page can show of a display. HTML that needs its scripts is nothing."""
-    for kind in _TYPES:
+    """Return what a page can show of a display. HTML that needs its scripts is nothing, and text
+    that stands for a widget, a formula or the like."""
+    for kind in _TYPES if len(bundle) > 1 else (*_TYPES, "text/plain"):
         data = bundle.get(kind)
         if isinstance(data, str) and not (kind == "text/html" and "<script" in data):
             return Display(kind, data)

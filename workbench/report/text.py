@@ -172,7 +172,12 @@ def objects(
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
     nothing = facts.no_match(pattern) if pattern else facts.NO_OBJECTS
     listed = tuple(records[: len(records) - len(left)])
-    small = frozenset(r.id for r in listed if not pattern and not r.names and r.size < SMALL)
+    known = held or {}
+    small = frozenset(
+        r.id
+        for r in listed
+        if r.state == "ready" and r.size < SMALL and not (pattern or r.names or known.get(r.id))
+    )
     small = small if len(small) > MOST_SMALL else frozenset()
     return ObjectTable(listed, held or {}, others, others_size, nothing, processes, small)
 

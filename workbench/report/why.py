@@ -243,7 +243,7 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
                 "this process" if here else processes.name(pin.client)
             )
     if not place.cut:
-        return free or f"end what uses {_keeper(place)}, or put back what was there"
+        return free or f"set {_keeper(place)} to something else, or end what uses it"
     if here:
         return f"`{place.cut}`"
     if namespace := processes.namespace(pin.client):

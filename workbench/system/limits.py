@@ -32,7 +32,8 @@ _OF_PROCESS = {
 
 _OTHERS = {
     errno.ENFILE: "the machine can open no more files; close some, or have `fs.file-max` raised",
-    errno.ENOMEM: "the machine has no memory for it; end what takes much",
+    errno.ENOMEM: "the machine has no memory for it, or the process has as many mappings as it may "
+    "(`vm.max_map_count`); end what takes much",
     errno.ENOSPC: "the disk is full; delete something there",
     errno.EDQUOT: "your share of the disk is used up; delete something there",
 }

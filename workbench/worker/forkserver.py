@@ -31,8 +31,13 @@ from workbench.worker.process import run_worker
 from workbench.worker.remains import Remains
 
 GRACE = 2.0
-"""Seconds that a worker has to end by itself, and what it leaves behind after SIGTERM. A worker
-with a running task doesn't use them."""
+"""Seconds that a worker has to end by itself. One with a running task doesn't use them."""
+
+ORPHANS_GRACE = 1.0
+"""Seconds that what a worker leaves behind has after SIGTERM."""
+
+REAPED = 0.5
+"""Seconds for which the end waits for killed processes: some can't be killed, as another user's."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -47,6 +52,7 @@ class Forkserver:
         self._children: dict[int, int] = {}  # pid → worker
         self._remains: dict[int, Remains] = {}  # by worker
         self._killed_at: dict[int, float] = {}  # pid → end of its grace; inf: it was killed
+        self._ends_at = math.inf  # when no process has any more grace
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -97,7 +103,8 @@ class Forkserver:
     def _kill_late(self) -> None:
         now = time.monotonic()
         for pid in [pid for pid, until in self._killed_at.items() if until <= now]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
             self._killed_at[pid] = math.inf
 
     def _fork(self, worker: int) -> None:
@@ -161,23 +168,24 @@ class Forkserver:
     def _end(self) -> None:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
-        until = time.monotonic() + GRACE
+        self._ends_at = until = time.monotonic() + GRACE
         for pid in self._children:
             self._killed_at[pid] = min(until, self._killed_at.get(pid, until))
-        while self._reap():
-            if poll.poll(self._timeout()):
+        while self._reap() and (left := until + REAPED - time.monotonic()) > 0:
+            timeout = self._timeout()
+            if poll.poll(left * 1000 if timeout is None else min(left * 1000, timeout)):
                 os.read(self._wake_read, 4096)
             self._kill_late()
 
     def _end_orphans(self) -> None:
         """Ask them to end, and kill them later: a process that removes what libraries keep on disk
         or in shared memory ignores SIGTERM, and ends by itself when all others have."""
-        me, until = os.getpid(), time.monotonic() + GRACE
+        me, until = os.getpid(), min(time.monotonic() + ORPHANS_GRACE, self._ends_at)
         with contextlib.suppress(OSError), open(f"/proc/self/task/{me}/children", "rb") as file:
             for pid in map(int, file.read().split()):
                 if pid not in self._children and pid not in self._killed_at:
                     self._killed_at[pid] = until
-                    with contextlib.suppress(ProcessLookupError):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGTERM)
 
 

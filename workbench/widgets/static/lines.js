@@ -86,7 +86,7 @@ export function unseen(parts, seen, has) {
   return left;
 }
 
-/** A display as an element. HTML runs no script here. */
+/** A display of a person's own cell as an element. Script elements in its HTML don't run. */
 function drawn({ type, data }) {
   if (!type.startsWith("image/")) {
     const node = type === "text/html" ? h("div", { class: "jp-RenderedHTMLCommon" }) : h("pre", { style: PRINTED });
@@ -200,13 +200,16 @@ class JobLines {
 
   /** A page that was opened later than its cell ran isn't sent what that shows: here it is. */
   addMissed(place, shown, state) {
-    if (state.parts == null || !this.isLate(place, state)) return;
+    // Another page may have got the displays: they come with the answer to our own "follow".
+    const isKnown = (part) => typeof part === "string" || state.displays[part];
+    if (!state.parts?.every(isKnown) || !this.isLate(place, state)) return;
     const outputs = [...(place.closest(".jp-OutputArea")?.querySelectorAll(OUTPUTS) ?? [])];
     const printed = outputs.filter((output) => output.matches(STREAMS));
     const seen = printed.map(({ textContent }) => textContent).join("");
     const marks = outputs.filter((output) => !printed.includes(output)).map(mark);
     const isSeen = (number) => {
-      const at = marks.indexOf(mark(drawn(state.displays[number])));
+      const display = state.displays[number];
+      const at = marks.indexOf((display.mark ??= mark(drawn(display))));
       return at >= 0 && marks.splice(at, 1).length > 0;
     };
     const parts = unseen(state.parts, seen, isSeen);
@@ -243,12 +246,12 @@ class JobLines {
     for (const place of this.places) {
       const state = this.states.get(place.dataset.line);
       if (!state || shownIn(place).owner !== this) continue;
-      if (!state.over) this.fill(place, state);
       if (state.foreign && !state.over && performance.now() - state.heard > AGAIN) again.push(place);
       if (!state.followed && this.isLate(place, state)) {
         state.followed = true;
         this.model.send({ do: "follow", line: state.line });
       }
+      if (!state.over) this.fill(place, state);
     }
     if (again.length) this.ask(again);
     const bare = [...this.bare].filter(([, since]) => performance.now() - since > LAG);
