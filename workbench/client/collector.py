@@ -51,10 +51,11 @@ def referents_of(things: Iterable[Any]) -> list[Any]:
 
 
 class Kinds(dict[type, int]):
-    """Cache by type of what the collector may not look into: 1 array, 2 dict or tuple, 0 others.
+    """Cache by type of what the collector may not look into: 1 array, 2 dict or tuple, 3 what hides
+    something from it, 0 others.
 
-    ``gc.get_referrers`` misses what an asyncio task returned. So a task is looked into like 3, an
-    Arrow array or table, whose memory is in C++.
+    Of kind 3 are asyncio's tasks, whose results ``gc.get_referrers`` misses, and Arrow's arrays and
+    tables, whose memory is C++'s.
     """
 
     def __missing__(self, kind: type) -> int:

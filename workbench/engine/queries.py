@@ -1,7 +1,8 @@
 """Queries to a session: a record for each question, typed by its answer.
 
 Each engine has one table, its `answers`, from queries to functions. The methods of `engine.base`
-are actions, and queries that are needed for each object or task.
+are actions, and queries that are needed for each object or task. Two records here act, because an
+answer comes back, or few ask: `Withdraw` and `WhenFull`.
 """
 
 from __future__ import annotations
