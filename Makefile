@@ -15,7 +15,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab check test test-all quick faults browser pictures stills docs slow clusters \
+.PHONY: help install demo lab check test test-all quick faults guard browser pictures stills docs slow clusters \
 	twins bench scale translations pins clean distclean
 
 help: ## List the targets
@@ -46,6 +46,9 @@ quick: check ## Check, and run the tests that the difference from main touches; 
 
 faults: $(TEST) ## Make a hundred faults in the code, one at a time, and count those that tests find
 	@$(RUN) tests.faults $(ARGS)
+
+guard: $(TEST) ## Run cells that ask for too much memory, in small containers, and say which ended well
+	@$(RUN) tests.guard $(ARGS)
 
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser -m 'not slow' $(ARGS)

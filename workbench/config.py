@@ -24,8 +24,9 @@ from workbench.system.sizes import parse_bytes
 SHARE_OF_MEMORY = 0.3
 """The store's default share of the available memory, as in Ray."""
 
-HEADROOM, SHARE_OF_HEADROOM = 1_000_000_000, 0.05
-"""Memory that stays free by default: this share of the available memory, at most that size."""
+SHARE_OF_HEADROOM, LEAST_HEADROOM, MOST_HEADROOM = 0.05, 48_000_000, 1_000_000_000
+"""Memory that stays free by default: this share of the available memory, within these bounds. The
+least is what a kernel takes to show an error, and its user to clear up."""
 
 NOTEBOOK_LINGER = 120.0
 """Seconds a notebook's session outlives its kernel: time for a restart, and a coffee."""
@@ -64,8 +65,9 @@ class Config:
         Serialize with a pickler in Python, some thirty times slower, which shows the stack of
         objects when something breaks midway.
     headroom : int
-        Bytes of the machine's memory that stay free. Before they are used, the youngest task
-        of the largest users is ended, lest the kernel kill the notebook. 0: no such limit.
+        Bytes of the machine's memory that stay free. What would take them fails with MemoryError
+        in the notebook and in tasks; if others take them, the youngest task of the largest users
+        is ended, lest Linux kill the notebook. 0: no such limit.
     reload : bool
         Have workers check for edited source files before each task. In a notebook with
         ``%autoreload`` on, and at ``importlib.reload``, they check anyway.
@@ -128,7 +130,7 @@ def load(
     merged: dict[str, Any] = {
         "workers": cpus,
         "memory": int(limit * SHARE_OF_MEMORY),
-        "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
+        "headroom": min(max(int(limit * SHARE_OF_HEADROOM), LEAST_HEADROOM), MOST_HEADROOM),
         "linger": NOTEBOOK_LINGER if notebook_path(environ) else 0.0,
         "session": notebook_session(environ),
         "spill_dir": spill_directory(environ, root),

@@ -14,6 +14,7 @@ from workbench.engine.base import Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation
 from workbench.engine.queries import Summary
 from workbench.errors import SessionError
+from workbench.system import data_limit
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the end of the server that it started."""
@@ -55,6 +56,7 @@ class Driver(Client, SessionPresentation):
             do.Began: lambda message: self.listener.began(message.job, message.worker),
             do.JobComplete: self._completed,
         }
+        base.at_end.append(lambda reason: data_limit.restore())
         base.join()
         if joined:  # its workers may have imported modules that were edited since
             self.refresh()

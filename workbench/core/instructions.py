@@ -372,7 +372,17 @@ class Disconnect(Event, tag=110):
 
 
 class Measure(Event, tag=107):
-    """Measure how much memory is left, and what each worker has; answered by Measured."""
+    """Measure how much memory is left, and what these ``clients`` have, and the processes that
+    they have started; answered by Measured."""
+
+    clients: tuple[int, ...] = ()
+
+
+class LimitData(Event, tag=111):
+    """Set the soft limits of processes for private memory, as triples of the pid and, in bytes,
+    the limit and the one that was measured: a process that has set another one keeps that."""
+
+    limits: tuple[tuple[int, int, int], ...]
 
 
 class Exit(Event, tag=106):
@@ -380,5 +390,6 @@ class Exit(Event, tag=106):
 
 
 Anything = (
-    Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | Measure | Exit
-)
+    Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | Measure
+    | LimitData | Exit
+)  # fmt: skip

@@ -61,7 +61,8 @@ class Lifetime:
             kept = self._kept_for(client)
             self.due, self._used_at = self._state.now + kept, self._state.now
             final = client.final and kept <= FINAL  # it won't restart; nothing else keeps it
-            self._monitor.gives_way = final
+            if final:
+                self._monitor.give_way()
             self._patience = 0.0 if final else min(LEFT, self._idle)
 
     def give_up(self) -> None:

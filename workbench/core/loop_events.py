@@ -5,6 +5,8 @@ Clients never send them; the forkserver sends two of them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from workbench.core.events import Event
 
 
@@ -38,13 +40,24 @@ class WorkerExited(Event, tag=103):
     begun: tuple[tuple[int, int], ...] = ()
 
 
+class MeasuredProcess(NamedTuple):
+    """A process that was measured: a client's, or one that it has started. Sizes in bytes."""
+
+    client: int
+    pid: int
+    private: int  # memory that it alone has, and has touched: Linux's RssAnon
+    data: int  # the same, touched or not: VmData
+    code: int  # of its libraries: VmLib
+    limit: int  # its soft limit for that
+
+
 class Measured(Event, tag=105):
     """The answer to Measure, in bytes: memory that is ``available`` on the machine or in our
-    container, the ``total``, and what each worker's process has to itself."""
+    container, and the ``total``."""
 
     available: int
     total: int
-    workers: tuple[tuple[int, int], ...]
+    processes: tuple[MeasuredProcess, ...]
 
 
 class Copied(Event, tag=106):

@@ -1,5 +1,5 @@
-"""Component: kills a worker when memory runs short, before the kernel kills the notebook. Ends the
-session instead if a person has shut down its last notebook.
+"""Component: limits processes before memory runs short, and kills a worker when it does, before
+Linux kills the notebook. Ends the session instead if a person has shut down its last notebook.
 
 It says when to measure, and decides from what was measured.
 """
@@ -7,8 +7,10 @@ It says when to measure, and decides from what was measured.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 from workbench.core import instructions as do
+from workbench.core.data_limits import DataLimits
 from workbench.core.loop_events import Measured
 from workbench.core.state import State
 from workbench.core.tasks import Worker
@@ -20,8 +22,13 @@ SPEED = 2 << 30
 TOO_LITTLE = 64 << 20
 """Bytes: if the machine has more left, a refusal had another reason."""
 
-SOON, LATE = 0.03, 1.0
-"""Shortest and longest seconds between two measurements: the less is left, the shorter."""
+SOON, LATE, IDLE = 0.03, 1.0, 2.0
+"""Shortest and longest seconds between two measurements: the less is left, the shorter; and the
+longest while nothing runs. A measurement takes about a millisecond of a processor."""
+
+QUIET = 0.01
+"""Share of all memory: if less was taken or freed since the last measurement, and nothing runs in
+the session, the time to the next one doubles, up to `IDLE`."""
 
 BLAMELESS = 0.02
 """Share of all memory: if no worker has that much, killing one wouldn't help."""
@@ -34,37 +41,68 @@ class MemoryMonitor:
         self._state = state
         self._scheduler = state.scheduler
         self.headroom = headroom
-        self.due: float | None = None
+        self._due: float | None = None  # None: nobody may take memory
+        self._due_for_tasks = 0.0  # the same if there are tasks; not later
         self.gives_way = False  # no driver is left, nor likely to come back
         self._ending = 0  # the killed worker, until it has ended
         self._asked = False  # a Measured is due
+        self._limits = DataLimits()
+        self._spare = 0  # bytes, at the last measurement
+        self._wait = LATE  # seconds between the last two measurements
+
+    @property
+    def due(self) -> float | None:
+        """When `end_batch` measures; None: when it sees that there is a reason."""
+        return self._due_for_tasks if self._due and self._scheduler.tasks else self._due
 
     def end_batch(self) -> None:
         """Start measuring when there are tasks or actors; measure when it is due."""
         now = self._state.now
-        if self.due is not None:
-            self.due = now + LATE  # `measured` sets it anew
+        if self._due is not None:
+            self._due = self._due_for_tasks = now + LATE  # `measured` sets them anew
             self.request_measurement()
         elif self._has_to_look:
-            self.due = now + (0.0 if self.gives_way else SOON)
+            self._due = self._due_for_tasks = now + SOON
 
     def request_measurement(self) -> None:
         if not self._asked:
             self._asked = True
-            self._state.out.append(do.Measure())
+            clients = self._state.clients.items() if self.headroom else ()
+            watched = tuple(number for number, client in clients if client.role != "admin")
+            self._state.out.append(do.Measure(watched))
 
     def measured(self, event: Measured) -> None:
         """Take in a measurement: decide whether to kill a worker, and when to measure again."""
         self._asked = False
-        spare = event.available - self.headroom
+        left = event.available - self.headroom
+        spare = left - self._limits.note(event.processes, self._state.now)
         self._state.budget.room = spare if self.headroom else math.inf
-        if spare < 0 and self._ending not in self._scheduler.workers:
+        limits = self._limits.decide(event.processes, spare, event.available)
+        if limits:
+            self._state.out.append(do.LimitData(limits))
+        if left < 0 and self._ending not in self._scheduler.workers:
             self._relieve(event)
-        if self._has_to_look and self.gives_way and spare < self._state.budget.granted + TOO_LITTLE:
+        if self._has_to_look and self.gives_way and left < self._state.budget.granted + TOO_LITTLE:
             self._state.out.append(do.Exit())
-        self.due = self._state.now + min(max(spare / SPEED, SOON), LATE)
-        if not self._has_to_look:
-            self.due = None
+        is_quiet = self._limits.is_quiet and abs(spare - self._spare) < QUIET * event.total
+        wait = min(max(spare / SPEED, SOON), LATE)
+        self._wait = min(2 * self._wait, IDLE) if is_quiet and not self._is_busy else wait
+        self._spare = spare
+        self._due_for_tasks = self._state.now + wait
+        self._due = self._state.now + self._wait if self._has_to_look else None
+
+    def give_way(self) -> None:
+        """From now on end the session if memory is short: no driver is left, nor likely to come
+        back."""
+        self.gives_way = True
+        if self.headroom:
+            self.request_measurement()
+
+    def on_client_left(self, client: int) -> None:
+        """Give the processes of a client that left their own limits back: they may go on."""
+        limits = self._limits.release(client)
+        if limits:
+            self._state.out.append(do.LimitData(limits))
 
     def explain(self) -> str:
         """Return why memory is refused although the store isn't full; '' for other reasons."""
@@ -78,18 +116,28 @@ class MemoryMonitor:
         )
 
     @property
-    def _has_to_look(self) -> bool:
-        """True if tasks or actors may take memory; `used` won't do: some need no processor.
+    def _is_busy(self) -> bool:
+        """True if tasks or actors may take memory; `used` won't do: some need no processor."""
+        return bool(self.gives_way or self._scheduler.tasks or self._scheduler.actors)
 
-        Also if this session has no driver and may be in the way of other sessions.
+    @property
+    def _has_to_look(self) -> bool:
+        """True if this session may take memory: it has drivers, tasks or actors.
+
+        Also if it has none, and may be in the way of other sessions.
         """
-        busy = self.gives_way or self._scheduler.tasks or self._scheduler.actors
-        return bool(self.headroom and busy)
+        clients = self._state.clients.values()
+        return bool(self.headroom) and (
+            self._is_busy or any(client.role == "driver" for client in clients)
+        )
 
     def _relieve(self, event: Measured) -> None:
         """Kill one of the largest workers: an idle one, or the one with the youngest task."""
-        workers = self._scheduler.workers
-        sizes = {workers[n]: size for n, size in event.workers if n in workers}
+        sizes: dict[Worker, int] = defaultdict(int)
+        for process in event.processes:
+            worker = self._scheduler.by_client.get(process.client)
+            if worker is not None:
+                sizes[worker] += process.private
         most = max(sizes.values(), default=0)
         if most < event.total * BLAMELESS:
             return

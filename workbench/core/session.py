@@ -371,6 +371,7 @@ class Session:
         self.referrers.on_client_left(number)
         self.subscriptions.on_client_left(number)
         self.serializers.on_client_left(client)
+        self.memory_monitor.on_client_left(number)
         for arena, gaps in list(state.budget.orphan(number)):
             if arena.extents:
                 state.out.append(do.Punch(arena.segment, gaps))

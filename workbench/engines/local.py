@@ -21,7 +21,7 @@ from workbench.core.snapshot import INCARNATION
 from workbench.errors import SessionError
 from workbench.options import Variables
 from workbench.server.settings import Settings
-from workbench.system import limits
+from workbench.system import data_limit, limits
 
 if TYPE_CHECKING:
     from workbench.client.driver import Driver
@@ -52,6 +52,8 @@ def connect(config: Config, variables: Variables = (), namespace: str = "") -> D
     A session's unique name, as `Engine.session` gives it, is joined and never started.
     SessionError if the runtime directory can't be used, or the session won't have us.
     """
+    if config.headroom:
+        data_limit.reserve_less()
     directory = runtime_directory()
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"

@@ -28,6 +28,7 @@ from workbench.ipython.notebook import Notebook
 from workbench.ipython.sent_settings import SentSettings
 from workbench.report.freshness import edited_text, set_text
 from workbench.report.text import started_line
+from workbench.system import data_limit
 
 MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
 """All our magics, in four classes."""
@@ -63,7 +64,7 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
-        kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
+        kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt, MemoryError
         self._shell.set_custom_exc(kinds, self._show_error)
         self._shell.debugger = explained(self._shell.debugger)
         self._shell.showtraceback = rendered(self._shell)
@@ -129,7 +130,9 @@ class Extension:
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
         """Show a cell's error: add notes if it may concern stored objects or names missing here."""
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, MemoryError):
+            data_limit.raise_after_error()  # to show it takes memory
+        elif isinstance(error, KeyboardInterrupt):
             _leave_out_ours(tb)
         notebook = self._notebook
         error_notes.explain(error, notebook.variables, notebook.maker)

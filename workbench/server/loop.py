@@ -24,6 +24,7 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
+from workbench.server import process_memory
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.lines import LineEnds
 from workbench.server.mover import Mover
@@ -159,6 +160,7 @@ class Server:
             self._dirty.add(peer)
 
     def _do(self, instruction: do.Anything) -> None:
+        peers = self._peers
         match instruction:
             case do.Fork() | do.Kill():
                 self._batch.extend((0, event) for event in self._forkserver.send(instruction))
@@ -182,10 +184,13 @@ class Server:
                 self._substitute(self._lines.disconnect(line))
             case do.Copy():
                 self._copy(instruction)
-            case do.Measure():
-                pids = self._forkserver.pids.items()
-                sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
-                self._batch.append((0, Measured(*self._gauge.read(), sizes)))
+            case do.Measure(clients):
+                socks = [(number, peers[number].sock) for number in clients if number in peers]
+                pids = [(number, _credentials(sock)[0]) for number, sock in socks]
+                found = process_memory.measured(self._gauge, pids)
+                self._batch.append((0, Measured(*self._gauge.read(), found)))
+            case do.LimitData(limits):
+                process_memory.set_limits(limits)
             case do.Exit():
                 self._over = True
 

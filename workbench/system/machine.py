@@ -116,6 +116,7 @@ class MemoryGauge:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
+        self._meminfo = root / "proc/meminfo"
         self.container = False  # True if the last reading is a cgroup's
         self._groups = [
             (limit, directory / used, directory / "memory.stat", version)
@@ -129,7 +130,7 @@ class MemoryGauge:
 
         Reclaimable file cache counts as available, as in ``MemAvailable``: see `_reclaimable`.
         """
-        meminfo = _text(self._root / "proc/meminfo")
+        meminfo = _text(self._meminfo)
         total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
         left = [(available * 1024, total * 1024)] if total else []
         for limit, used, stat, version in self._groups:
@@ -143,8 +144,18 @@ class MemoryGauge:
 
     def private(self, pid: int) -> int:
         """Return the bytes of a process's private memory; 0 if it is gone."""
-        fields = _text(self._root / "proc" / str(pid) / "statm").split()
-        return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
+        try:
+            return self.of_process(pid)[0]
+        except OSError:
+            return 0
+
+    def of_process(self, pid: int) -> tuple[int, int, int]:
+        """Return a process's private memory in bytes: what it has touched, and what it has
+        reserved; and the code of its libraries. OSError if it is gone."""
+        with open(f"{self._root}/proc/{pid}/status", "rb") as file:
+            found = dict(_SIZES.findall(file.read()))
+        private, data, code = (int(found.get(name, 0)) << 10 for name in _OF_PROCESS)
+        return private, data, code
 
 
 # -- this process ----------------------------------------------------------------------------------
@@ -187,6 +198,17 @@ def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
         except OSError:  # it has ended
             pass
     return found
+
+
+def started_by(pid: int, root: Path = Path("/")) -> list[int]:
+    """Return the processes that a process's main thread has started, and those these have, and so
+    on."""
+    try:
+        with open(f"{root}/proc/{pid}/task/{pid}/children", "rb") as file:
+            children = [int(each) for each in file.read().split()]
+    except OSError:  # it has ended, or the kernel doesn't tell
+        return []
+    return [each for child in children for each in (child, *started_by(child, root))]
 
 
 def proportional(pid: int, root: Path = Path("/")) -> int:
@@ -237,6 +259,9 @@ def file_system(path: str, root: Path = Path("/")) -> str:
             best, kind = point, fields[fields.index("-", 6) + 1]
     return kind
 
+
+_OF_PROCESS = b"RssAnon", b"VmData", b"VmLib"
+_SIZES = re.compile(rb"^(RssAnon|VmData|VmLib):\s+(\d+)", re.MULTILINE)
 
 _LISTENS = "0A"
 """State of a listening socket in the kernel's table."""

@@ -51,6 +51,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.surroundings.surroundings import set_variables
+from workbench.system import data_limit
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.incoming_calls import IncomingCalls
@@ -342,6 +343,8 @@ class TaskRunner:
     def _failure(
         self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
     ) -> Outcome:
+        if isinstance(error, MemoryError):
+            data_limit.raise_after_error()  # to send it takes memory
         self._withdraw(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:

@@ -18,7 +18,7 @@ from tests.unit.core.conftest import FUNCTION, Stage
 from tests.unit.core.peers import BOOM, NONE, Peer, pick
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
+from workbench.core.loop_events import Left, Measured, MeasuredProcess, Tick, WorkerExited
 from workbench.core.pool import LIGHT, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshot_builder import take_snapshot
@@ -429,7 +429,9 @@ class TaskMachine(RuleBasedStateMachine):
         self.measuring = False
         used = tuple(zip(self.hands, sizes, strict=False))
         before = set(self.hands)
-        self.stage.post(0, Measured(left, 10**5, used))
+        peers = ((self.hands[hand].peer.number, size) for hand, size in used)
+        found = tuple(MeasuredProcess(n, n, size, size, 0, 1 << 40) for n, size in peers)
+        self.stage.post(0, Measured(left, 10**5, found))
         self.turn()
         gone = before - self.hands.keys()
         if left >= HEADROOM or max(sizes[: len(before)], default=0) < 2000:

@@ -1,0 +1,110 @@
+"""How much private memory each process of the session may have, so that an allocation
+that would use up the machine's memory fails where it is asked for, before Linux kills a process.
+
+Linux refuses private memory beyond a process's soft limit, ``RLIMIT_DATA``, when it is reserved,
+before a page of it is touched (getrlimit(2)); Python raises MemoryError then. Shared memory, and so
+the store, doesn't count. The limit is what a process has (``VmData``) and what is left for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.core.loop_events import MeasuredProcess
+
+RESERVED, FREED = 5.0, 600.0
+"""Half-lives, in seconds, of memory that a process has and doesn't touch. It counts as taken at
+first. What was reserved is an array that will soon be filled, or else never will be; what was
+freed, and not given back, is used again."""
+
+SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.25, 0.5
+"""Share of what the machine has left that a process may still take when no more than the headroom
+is left: small things go on. The second after its MemoryError, so that it is shown, and cleared
+up."""
+
+
+@dataclass(slots=True)
+class _Limited:
+    """A process at the last measurement, in bytes."""
+
+    client: int
+    own: int  # its limit before this session set one
+    private: int
+    data: int
+    code: int  # of libraries
+    loads: bool = True  # libraries were loaded before the measurement
+    reserved: float = 0.0  # since then, and neither touched nor given up
+    freed: float = 0.0  # neither given back nor touched again
+    limit: int = 0  # the one that was set last; 0: none yet
+    floor: int = 0  # so much private memory it may have even if the headroom is reached; 0: no more
+
+    @property
+    def untouched(self) -> float:
+        return self.reserved + self.freed
+
+    def note(self, now: MeasuredProcess, seconds: float) -> None:
+        """Take in what it has now. What libraries reserve when they are loaded, for threads and
+        buffers, isn't counted: it is never filled."""
+        more = (now.data - self.data) - (now.private - self.private)  # that it doesn't touch
+        self.reserved *= 0.5 ** (seconds / RESERVED)
+        self.freed *= 0.5 ** (seconds / FREED)
+        loaded, self.loads = self.loads, now.code > self.code
+        if more < 0:
+            self.freed += more
+            self.reserved += min(self.freed, 0)
+        elif now.private < self.private:
+            self.freed += more
+        elif not (loaded or self.loads):
+            self.reserved += more
+        self.freed, self.reserved = max(self.freed, 0.0), max(self.reserved, 0.0)
+        self.private, self.data, self.code = now.private, now.data, now.code
+
+
+class DataLimits:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Limited] = {}  # by pid
+        self._measured_at = 0.0
+        self.is_quiet = False  # no process has grown or shrunk between the last two measurements
+
+    def note(self, processes: Iterable[MeasuredProcess], now: float) -> int:
+        """Take in a measurement; return the bytes that processes have and will yet touch."""
+        seconds, self._measured_at = now - self._measured_at, now
+        before, self._known = self._known, {}
+        self.is_quiet = True
+        for each in processes:
+            known = before.get(each.pid)
+            if known is None:
+                known = _Limited(each.client, each.limit, each.private, each.data, each.code)
+            self.is_quiet &= known.data == each.data
+            known.note(each, seconds)
+            self._known[each.pid] = known
+        return int(sum(known.untouched for known in self._known.values()))
+
+    def decide(
+        self, processes: Iterable[MeasuredProcess], spare: int, available: int
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Return the limits for LimitData. ``spare`` of the ``available`` bytes aren't headroom.
+
+        A process that has raised its limit itself had a MemoryError (`system.data_limit`).
+        """
+        limits = []
+        for each in processes:
+            known = self._known[each.pid]
+            if known.limit and each.limit > known.limit:
+                known.floor = each.private + int(available * SHARE_AFTER_ERROR)
+            elif spare > available / 2:
+                known.floor = 0
+            elif spare <= 0 and not known.floor:
+                known.floor = each.private + int(available * SHARE_WHEN_SHORT)
+            more = max(spare, known.floor - each.private, 0)
+            known.limit = min(each.data + more, known.own)
+            limits.append((each.pid, known.limit, each.limit))
+        return tuple(limits)
+
+    def release(self, client: int) -> tuple[tuple[int, int, int], ...]:
+        """Return the own limits of the processes of a client that leaves, for LimitData."""
+        known = self._known.items()
+        return tuple((pid, k.own, k.limit) for pid, k in known if k.client == client)

@@ -1,0 +1,51 @@
+"""The limit of this process's private memory (``RLIMIT_DATA``), which its session sets: see
+`core.data_limits`."""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import suppress
+
+from workbench.system.machine import MemoryGauge
+
+SHARE_AFTER_ERROR = 0.5
+"""Share of what the machine has left that a process may still take after a MemoryError."""
+
+LEAST = 4 << 20
+"""Bytes that it may take if there is no memory even to measure."""
+
+_OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
+"""What it was when this process began, before a session set another one."""
+
+_gauge = MemoryGauge()  # made now, as long as there is memory
+
+
+def reserve_less() -> None:
+    """Have Arrow's allocator, mimalloc, reserve memory when it is needed, instead of 1 GiB at its
+    first allocation: that counts, although it isn't touched. Before Arrow is imported."""
+    os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+
+
+def raise_after_error() -> None:
+    """Let this process take some of the headroom after its MemoryError: to show it, and to clear
+    up. The session sees that, and lets it. Any thread."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft == _OWN:
+        return
+    _set(soft + LEAST)
+    with suppress(MemoryError, OSError):
+        _, data, _ = _gauge.of_process(os.getpid())
+        _set(max(soft, data + int(_gauge.read()[0] * SHARE_AFTER_ERROR)))
+
+
+def restore() -> None:
+    """Give this process its own limit back, because it leaves the session. Any thread."""
+    _set(_OWN)
+
+
+def _set(soft: int) -> None:
+    with suppress(OSError, ValueError):  # the hard limit is lower
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (soft, resource.getrlimit(resource.RLIMIT_DATA)[1])
+        )
