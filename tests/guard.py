@@ -94,7 +94,7 @@ get_ipython().history_manager.enabled = False
 del module
 _kept = {*globals(), '_kept', '_'}"""
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds for a cell; then it is interrupted."""
 
 
@@ -144,6 +144,7 @@ def _group() -> Path:
 def lab(place: Place, directory: str) -> Iterator[tuple[BlockingKernelClient, tuple[int, int]]]:
     """JupyterLab in a place, and a client of a kernel that it has started; pids of both."""
     environ = {**os.environ, "JUPYTER_RUNTIME_DIR": directory, "JUPYTER_TOKEN": "guard"}
+    environ["WORKBENCH_IDLE"] = "0"  # else idle workers end
     command = (
         "jupyterlab",
         "--no-browser",

@@ -19,9 +19,9 @@ first. What was reserved is an array that will soon be filled, or else never wil
 freed, and not given back, is used again."""
 
 SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.25, 0.5
-"""Share of what the machine has left that a process may still take when no more than the headroom
-is left: small things go on. The second after its MemoryError, so that it is shown, and cleared
-up."""
+"""Share of what the machine has left that a process may still take, once, when no more than the
+headroom is left: small things go on. The second after its MemoryError, so that it is shown, and
+cleared up. It may again when so much as the first is left beside the headroom."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class DataLimits:
             known = self._known[each.pid]
             if known.limit and each.limit > known.limit:
                 known.floor = each.private + int(available * SHARE_AFTER_ERROR)
-            elif spare > available / 2:
+            elif spare > available * SHARE_WHEN_SHORT:
                 known.floor = 0
             elif spare <= 0 and not known.floor:
                 known.floor = each.private + int(available * SHARE_WHEN_SHORT)

@@ -13,12 +13,13 @@ SHARE_AFTER_ERROR = 0.5
 """Share of what the machine has left that a process may still take after a MemoryError."""
 
 LEAST = 4 << 20
-"""Bytes that it may take if there is no memory even to measure."""
+"""Bytes that are reserved for a start: at the limit, Python can't even call `setrlimit`."""
 
 _OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 """What it was when this process began, before a session set another one."""
 
 _gauge = MemoryGauge()  # made now, as long as there is memory
+_reserve = bytes(LEAST)  # zeros, which Linux doesn't give memory to
 
 
 def reserve_less() -> None:
@@ -30,13 +31,13 @@ def reserve_less() -> None:
 def raise_after_error() -> None:
     """Let this process take some of the headroom after its MemoryError: to show it, and to clear
     up. The session sees that, and lets it. Any thread."""
+    global _reserve
+    _reserve = b""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if soft == _OWN:
-        return
-    _set(soft + LEAST)
-    with suppress(MemoryError, OSError):
+    if soft != _OWN:
         _, data, _ = _gauge.of_process(os.getpid())
         _set(max(soft, data + int(_gauge.read()[0] * SHARE_AFTER_ERROR)))
+    _reserve = bytes(LEAST)
 
 
 def restore() -> None:
