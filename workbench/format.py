@@ -7,6 +7,7 @@ figures; `tests/unit/report/format_cases.json` checks both of them.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 UNKNOWN = "not known here"
@@ -119,6 +120,14 @@ def human_time(s: float) -> str:
         if s >= seconds and s % seconds == 0:
             return f"{s / seconds:g} {unit}"
     return f"{s:g} s"
+
+
+def human_ending(status: int) -> str:
+    """Format how a process ended: 3 → 'exited with status 3', -9 → 'was killed by SIGKILL'."""
+    if status >= 0:
+        return f"exited with status {status}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-status, f'signal {-status}')}"
 
 
 def human_count(n: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.course.answers import RESTART, Answers, Wrong, almost
+from tests.course.answers import RESTART, Answers, Wrong, almost, edit
 
 START = """
 %env WORKBENCH_SESSION=nothing-is-lost
@@ -49,6 +49,7 @@ ANSWERS = Answers(
         "restart": "guess_restart = 1\n%put guess_restart",
         "flood": "guess_flood = 'goes on'\n%put guess_flood",
         "share": "guess_share = 'shared'",
+        "left": "guess_left = 'everything'",
     },
     wrong={
         "restarted": [
@@ -70,10 +71,16 @@ ANSWERS = Answers(
             ),
             almost(GREETER, "a worker of this notebook"),
         ],
+        "differs": [
+            Wrong("differs = wb.put(0.19)", "is no number yet"),
+            almost("differs = float((land > 300).mean())", "differ so much"),
+            almost(edit("= fine  ", "= land[0, ::10]"), "differ so much"),
+        ],
     },
     right={
         "restarted": f"{RESTART}{START}",
         "went_on": f"{FLOOD.strip()}\n{RESTART}{START}wb.put(1, name='go')\n%get flood",
         "greeting": GREET,
+        "differs": edit("= fine  ", "= land[::10, ::10].ravel()"),
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import re
@@ -22,6 +23,11 @@ ENDS = [
     pytest.param(restart, id="restart", marks=pytest.mark.extended),
     pytest.param(Kernel.reopen, id="close and open", marks=pytest.mark.extended),
 ]
+
+
+KILLED = """The kernel .*, after cell 7 had ended: it was killed by SIGKILL, .*[.] \
+`%get df the_counter model scores` binds what it had stored[.]
+"""
 
 
 @pytest.fixture
@@ -58,7 +64,8 @@ def test_a_new_kernel_finds_what_the_old_left(notebook: Opens, gates: Gates, end
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
         r"It has df, the_counter, actor counter\. "
         rf"Background: {running} running, {finished} running; %workbench jobs shows more\. "
-        r"Of cells that are done: model, scores; %get brings them\.\n",
+        r"Of cells that are done: model, scores; %get brings them\.\n"
+        + (KILLED if ends is crash else ""),
         line,
     ), line
     fast.open()
@@ -93,6 +100,43 @@ def test_a_new_kernel_finds_what_the_old_left(notebook: Opens, gates: Gates, end
     assert kernel.value("scores") == "[3]"
     assert "not defined in the store" in kernel.run("%get model").failure
     kernel.ok("%free df the_counter")
+
+
+EXITS = """\
+import os, workbench as wb
+noted, answers, kind = [], wb.api.engine().answers, wb.engine.queries.NoteCell
+answers |= {kind: lambda *note, write=answers[kind]: (write(*note), noted.append(note))}
+while not noted: pass
+os._exit(3)"""
+GROUP = Path(f"/sys/fs/cgroup/memory/workbench-{os.getpid()}")
+GROWS = f"""\
+open('{GROUP}/memory.limit_in_bytes', 'w').write('200M')
+open('{GROUP}/cgroup.procs', 'w').write('0')
+hoard = []
+while True: hoard.append(bytearray(1_000_000))"""
+
+
+@pytest.mark.parametrize(("runs", "how"), [
+    (EXITS, r" \(last seen .*, at line 4, .*\): it exited with status 3, as after .*\."),
+    (GROWS, r".*: it was killed by SIGKILL, most likely by Linux because memory ran out: .*\."),
+], ids=["exits", "grows"])  # fmt: skip
+def test_it_is_told_how_the_old_one_died(notebook: Opens, runs: str, how: str) -> None:
+    kernel = notebook("died.ipynb", WORKBENCH_HEADROOM="0")
+    kernel.ok("%load_ext workbench\ndf = [1]\n%put df")
+    with contextlib.suppress(OSError):
+        GROUP.mkdir()
+    if runs is GROWS and not GROUP.is_dir():
+        pytest.skip("no group with a limit can be made here")
+    kernel.start(runs)
+    assert eventually(lambda: not kernel.manager.is_alive())
+    with contextlib.suppress(OSError):
+        GROUP.rmdir()
+    crash(kernel)
+    said = kernel.ok("%load_ext workbench\nfrom workbench.cli import doctor").text()
+    died = rf" died at [\d:]+, in cell 2{how}"
+    assert re.search(f"The kernel before this one{died} `%get df` binds what it had stored", said)
+    found = kernel.value("doctor.kernels()")
+    assert re.search(rf"'note', found='died\.ipynb{died} \(Session died-\w+\.\)", found)
 
 
 def notes_byes(kernel: Kernel, said: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
 
 CHECKS = [
     "versions", "settings", "memory", "processors", "shared memory", "/dev/shm", "huge pages",
-    "spill space", "runtime directory", "access", "self-test", "nothing left",
+    "spill space", "runtime directory", "kernels", "access", "self-test", "nothing left",
 ]  # fmt: skip
 
 
@@ -324,7 +324,7 @@ def test_doctor_without_any(runtime: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_self_test_that_does_not_end_is_given_up(runtime: str) -> None:
     *_, failed, left = findings = list(doctor.try_out(longest=0.2))
-    assert [finding.check for finding in findings] == CHECKS[-4:]
+    assert [finding.check for finding in findings] == CHECKS[-5:]
     assert (failed.check, failed.state) == ("self-test", "problem")
     assert "hadn't ended after 200 ms" in failed.found
     assert (left.check, left.state) == ("nothing left", "ok")

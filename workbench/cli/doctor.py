@@ -12,6 +12,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ from workbench.errors import SessionError, WorkbenchError
 from workbench.format import human_bytes, human_seconds
 from workbench.memory import segment
 from workbench.report.markup import Table
+from workbench.report.processes import client_name
+from workbench.report.sessions import death_text
 from workbench.system import machine, spin_poll
 from workbench.system.sizes import PAGE
 
@@ -274,6 +277,7 @@ def try_out(longest: float = LONGEST) -> Iterator[Finding]:
     data = {"path": str(directory), "mode": f"{mode:04o}", "uid": os.getuid()}
     yield Finding("runtime directory", OK, f"{directory}, mode {mode:04o}, yours alone", data=data)
 
+    yield kernels()
     name = f"self-test-{os.getpid()}"
     try:
         tried = _self_test(name, longest)
@@ -299,6 +303,19 @@ def access(tried: dict[str, Any]) -> Finding:
         f"{len(tried['processes'])} processes listened on TCP"
     )
     return Finding("access", OK, text, data=data)
+
+
+def kernels() -> Finding:
+    """Look for notebooks and scripts that died in sessions that still run."""
+    died = []
+    for name in admin.sessions():
+        with suppress(SessionError), admin.AdminConnection(name) as connection:
+            deaths = connection.summary().deaths
+            died += [f"{death_text(d, client_name(d.driver))} (Session {name}.)" for d in deaths]
+    if not died:
+        return Finding("kernels", OK, "none has died whose session still runs")
+    advice = "Restart the notebook's kernel; `%load_ext workbench` joins its session again."
+    return Finding("kernels", NOTE, " ".join(died), advice)
 
 
 def nothing_left(name: str) -> Finding:

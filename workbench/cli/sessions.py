@@ -52,6 +52,7 @@ class Seen:
         now, inside = self.snapshot, ("", "", "", "")
         if now is not None:
             users = [f"{client_name(c)} ({c.pid})" for c in now.clients if c.role == "driver"]
+            users += [f"{client_name(d.driver)} (died)" for d in now.deaths]
             actors = ", ".join(map(actor_text, now.actors))
             workers = ", ".join(f"{n} {state}" for state, n in facts.worker_states(now).items())
             store = facts.store_text(now)

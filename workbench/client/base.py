@@ -15,6 +15,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from workbench.client.arena_writer import ArenaWriter, Claims
@@ -74,7 +75,7 @@ class ClientBase:
         self.capacity = 0
         prefix = secrets.randbits(31) | 1 << 30
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
-        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
+        self._hello = partial(ev.Hello, os.getpid(), prefix, worker, linger, label)
         self.handlers: dict[type, Callable[[Any], object]] = {}
         # Both lambdas: that part is made below.
         self.connection = connection = Connection(
@@ -138,10 +139,11 @@ class ClientBase:
             do.Grown: self._granted,
         }
 
-    def join(self) -> None:
-        """Send Hello. From now on messages come, so their handlers must be in place."""
+    def join(self, notes: int = 0) -> None:
+        """Send Hello. From now on messages come, so their handlers must be in place. ``notes``: a
+        driver's descriptor of its `CellNotes`."""
         self.connection.start()
-        self.connection.send(self._hello)
+        self.connection.send(self._hello(notes=notes))
 
     def wait_welcome(self) -> int:
         """Read until the server has told us name and capacity; return the capacity."""
@@ -181,17 +183,17 @@ class ClientBase:
         self.arena.abandon()
         self._spares.close()
 
-    def say_final(self) -> None:
-        """Tell the server to keep the session only for a moment after we leave. Any thread."""
+    def say_bye(self, bye: ev.Bye) -> None:
+        """Tell the server that this process will end, and how long to keep the session then. Any
+        thread."""
         if self.connection.end_reason is None:
-            self.connection.post(ev.Bye(lingers=True, final=True))
+            self.connection.post(bye)
 
     def close(self, goodbye: bool, final: bool = False) -> None:
         """Leave the session. Idempotent. Without goodbye the session lingers, as after a crash;
         with ``final`` only for a moment, because a person shut our kernel down."""
         shows = self._views.shows()
-        if (goodbye or final or shows) and self.connection.end_reason is None:
-            self.connection.post(ev.Bye(lingers=not goodbye, shows=shows, final=final))
+        self.say_bye(ev.Bye(lingers=not goodbye, shows=shows, final=final))
         line = self.connection.close(keep=shows)
         self.lines.abandon()
         self.arena.close()

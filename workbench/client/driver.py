@@ -12,9 +12,10 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engine.base import Running, SessionFacts
 from workbench.engine.presentation import SessionPresentation
-from workbench.engine.queries import Summary
+from workbench.engine.queries import NoteCell, Summary
 from workbench.errors import SessionError
 from workbench.system import data_limit
+from workbench.system.cell_notes import CellNotes
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the end of the server that it started."""
@@ -46,9 +47,11 @@ class Driver(Client, SessionPresentation):
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.listener = self._prints.listener(logs)
         self._is_final = False
+        self._notes = CellNotes()
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
+        self.answers = {**self.answers, NoteCell: self._notes.write}
         self.abandon = self._abandon
         self.leave: Callable[[], None] = self.close
         base.handlers |= {
@@ -57,7 +60,7 @@ class Driver(Client, SessionPresentation):
             do.JobComplete: self._completed,
         }
         base.at_end.append(lambda reason: data_limit.restore())
-        base.join()
+        base.join(self._notes.descriptor)
         if joined:  # its workers may have imported modules that were edited since
             self.refresh()
 
@@ -68,15 +71,15 @@ class Driver(Client, SessionPresentation):
     def address(self) -> str:
         return self.session
 
-    def keep(self, linger: float | None) -> None:
+    def keep(self, linger: float | None, final: bool = False) -> None:
         if linger is not None:
             self.connection.check_open()
             self.connection.send(ev.Keep(linger))
             self.connection.flush()
             self._linger = linger
-        elif self._linger <= NOTEBOOK_LINGER:
-            self._is_final = True
-            self._base.say_final()
+        else:
+            self._is_final = final and self._linger <= NOTEBOOK_LINGER
+            self._base.say_bye(ev.Bye(lingers=True, final=self._is_final))
 
     def close(self, goodbye: bool = True) -> None:
         """Leave the session; if that ends it, wait until its processes are gone."""
@@ -85,12 +88,14 @@ class Driver(Client, SessionPresentation):
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
         self._base.close(goodbye, not goodbye and self._is_final)
         self._prints.close()
+        self._notes.close()
         if reap is not None:
             reap(patience)
 
     def _abandon(self) -> None:
         self._prints.abandon()
         self._base.abandon()
+        self._notes.close()
 
     def _stays(self, goodbye: bool) -> bool:
         """True if another driver keeps the session up, or the session lingers without drivers."""

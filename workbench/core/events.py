@@ -34,7 +34,8 @@ class Hello(Event, tag=1):
 
     ``worker``: the number that the pool gave a worker process, 0 in a driver. ``linger``: minimum
     seconds that the session outlives its last driver. ``admin``: a shell command that inspects or
-    ends the session. It makes no objects, and doesn't keep the session alive.
+    ends the session. It makes no objects, and doesn't keep the session alive. ``notes``: a driver's
+    descriptor of the page with its `CellNotes`.
     """
 
     pid: Natural
@@ -43,10 +44,12 @@ class Hello(Event, tag=1):
     linger: Seconds = 0.0
     label: str = ""
     admin: bool = False
+    notes: Natural = 0
 
 
 class Bye(Event, tag=2):
-    """The client leaves on purpose: the session doesn't linger for it, unless it ``lingers``.
+    """The client leaves on purpose, or is about to: the session doesn't linger for it, unless it
+    ``lingers``. Without it, the client's end is unexpected.
 
     ``shows``: arrays in its process still show objects. It sends and gets no more messages except
     Unview, and its views count until its connection ends. ``final``: a person shut its kernel down.

@@ -371,6 +371,14 @@ class Disconnect(Event, tag=110):
     line: int
 
 
+class WatchDriver(Event, tag=112):
+    """Answer the end of this client's process with DriverExited. Its `CellNotes` are behind its
+    descriptor ``notes``."""
+
+    client: int
+    notes: int
+
+
 class Measure(Event, tag=107):
     """Measure how much memory is left, and what these ``clients`` have, and the processes that
     they have started; answered by Measured."""
@@ -390,6 +398,6 @@ class Exit(Event, tag=106):
 
 
 Anything = (
-    Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | Measure
-    | LimitData | Exit
+    Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | WatchDriver
+    | Measure | LimitData | Exit
 )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Component: how long the session waits for its first driver and is kept after its last; and when
-it rests, because nobody uses it.
+"""Component: how long the session waits for its first driver and is kept after its last; when it
+rests, because nobody uses it; and which drivers died.
 
 At rest the pool's workers end (the forkserver stays, so that new ones start in some 10 ms), and
 free memory in the processes' arenas goes back to the machine, for other sessions. Inspecting the
@@ -8,14 +8,18 @@ session doesn't count as use.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.job_manager import JobManager
 from workbench.core.leases import LeaseManager
+from workbench.core.loop_events import DriverExited
 from workbench.core.memory_monitor import MemoryMonitor
+from workbench.core.snapshot import ClientRecord, DeathRecord
+from workbench.core.snapshot_builder import client_record
 from workbench.core.state import ClientState, State
 
 FINAL = 10.0
@@ -26,6 +30,12 @@ ALONE_AT_START = 30.0
 
 LEFT = 5.0
 """Seconds without use until a session without drivers rests: a kernel that restarts takes less."""
+
+MOST_DEATHS = 20  # names of drivers of which the last death is remembered
+
+ASKED = -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP
+"""Statuses of drivers that were asked to end: by Jupyter, if a kernel that is to restart doesn't
+answer, or by a terminal that closed. Who asked knows."""
 
 USES = frozenset((
     ev.Submit, ev.SubmitCalls, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed,
@@ -45,6 +55,8 @@ class Lifetime:
     _idle: float  # seconds without use until the session rests; 0: never
     _used_at: float | None = None  # None: no event yet
     due: float | None = None  # when the session ends, unless a driver comes before
+    # Drivers that left without Bye, with the time; their processes may go on, as after `os.execv`.
+    _left: dict[int, tuple[float, ClientRecord]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._patience, self._resting = self._idle, not self._idle
@@ -57,6 +69,10 @@ class Lifetime:
 
     def on_client_left(self, client: ClientState) -> None:
         """Note that a driver has left (it isn't in the clients any more)."""
+        if client.said_bye:
+            self._state.deaths.pop(client.hello.label, None)
+        else:
+            self._left[client.number] = self._state.now, client_record(client)
         if all(other.role != "driver" for other in self._state.clients.values()):
             kept = self._kept_for(client)
             self.due, self._used_at = self._state.now + kept, self._state.now
@@ -64,6 +80,17 @@ class Lifetime:
             if final:
                 self._monitor.give_way()
             self._patience = 0.0 if final else min(LEFT, self._idle)
+
+    def driver_exited(self, event: DriverExited) -> None:
+        """Remember a death, until the next driver of that name, mostly the same notebook's, has
+        left in order."""
+        at, driver = self._left.pop(event.client, (0.0, None))
+        if driver is not None and event.status not in ASKED:
+            deaths = self._state.deaths
+            deaths.pop(driver.label, None)
+            deaths[driver.label] = at, DeathRecord(driver, event)
+            if len(deaths) > MOST_DEATHS:
+                del deaths[next(iter(deaths))]
 
     def give_up(self) -> None:
         """End the session: its starter died before its Hello, so no driver will come."""

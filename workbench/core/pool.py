@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from workbench.core.scheduler import Scheduler
 from workbench.core.tasks import Actor, Worker
+from workbench.format import human_ending
 
 SPARE_SECONDS = 2.0
 """Seconds without work after which a worker is released that was added for blocked ones."""
@@ -205,19 +206,10 @@ class WorkerPool:
                     self.retry_at = now + RETRY_SECONDS
             self.last_words = f"{crash}."
             return worker, crash
-        crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _how_it_ended(status)}"
+        hint = ", perhaps by Linux because memory ran out," if status == -signal.SIGKILL else ""
+        how = worker.kill_reason or human_ending(status) + hint
+        crash = f"Worker {number} (pid {worker.pid}) {how}"
         if worker.client is None:
             self._failed(1 if status in _FROM_OUTSIDE else KILLS, now)
             self.last_words = f"{crash} before it was ready.{stderr}"
         return worker, crash
-
-
-def _how_it_ended(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    hint = ", perhaps by Linux because memory ran out," if name == "SIGKILL" else ""
-    return f"was killed by {name}{hint}"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import loop_events as loop
 from workbench.core.actor_manager import ActorManager
 from workbench.core.blocking import Blocking
 from workbench.core.budget import SERVER, GrowRequest
@@ -18,7 +19,6 @@ from workbench.core.job_manager import JobManager
 from workbench.core.leases import LeaseManager
 from workbench.core.lifetime import Lifetime
 from workbench.core.lines import LineManager
-from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
@@ -101,7 +101,7 @@ class Session:
     def _routes(self, blocking: Blocking) -> dict[type, Handler]:
         routes: dict[type, Handler] = {
             ev.Bye: self._bye,
-            Left: self._left,
+            loop.Left: self._left,
             ev.Keep: self.lifetime.keep,
             ev.EndSession: self.lifetime.end,
             ev.Ask: self._ask,
@@ -306,7 +306,7 @@ class Session:
         match event:
             case ev.Hello():
                 self._hello(number, event)
-            case Left() if number in state.showing:
+            case loop.Left() if number in state.showing:
                 state.showing.discard(number)
                 self._forget(number)
             case ev.Unview() if number in state.showing:
@@ -314,17 +314,19 @@ class Session:
                     state.stale_copies.unviewed(id, segment, number)
             case _ if number in state.showing:
                 pass  # sent after its Bye
-            case WorkerForked(worker, pid):
+            case loop.WorkerForked(worker, pid):
                 state.pool.forked(worker, pid)
-            case WorkerExited():
+            case loop.WorkerExited():
                 self.tasks.worker_exited(event)
-            case Measured():
+            case loop.DriverExited():
+                self.lifetime.driver_exited(event)
+            case loop.Measured():
                 self.memory_monitor.measured(event)
-            case Copied():
+            case loop.Copied():
                 self.spilling.copied(event)
-            case Left() if number == STARTER and not self._prefixes:
+            case loop.Left() if number == STARTER and not self._prefixes:
                 self.lifetime.give_up()
-            case Tick() | Left():
+            case loop.Tick() | loop.Left():
                 pass
             case _:
                 state.hang_up(number, f"{type(event).__name__} before Hello")
@@ -339,6 +341,7 @@ class Session:
             state.pool.on_worker_hello()
         elif not hello.admin:
             self.lifetime.on_driver_joined(hello)
+            state.out.append(do.WatchDriver(number, hello.notes))
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
         state.send(
@@ -351,12 +354,12 @@ class Session:
         return None
 
     def _bye(self, client: ClientState, event: ev.Bye) -> None:
-        client.graceful, client.final = not event.lingers, event.final
+        client.said_bye, client.graceful, client.final = True, not event.lingers, event.final
         if event.shows and not client.worker:
             self.state.showing.add(client.number)
             self._left(client, event)
 
-    def _left(self, client: ClientState, event: Left | ev.Bye) -> None:
+    def _left(self, client: ClientState, event: loop.Left | ev.Bye) -> None:
         """Remove a client; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from workbench.core.events import ID_BITS, About
+from workbench.core.events import About
+from workbench.core.loop_events import DriverExited
 
 A_RESULT = "a task's result"
 """The type of an object whose type isn't known."""
@@ -132,11 +133,6 @@ class SegmentRecord(Record):
     end: int
     disk: bool = False
 
-    @property
-    def is_servers(self) -> bool:
-        """True if the server made it, for objects that it moves: its id has no client's prefix."""
-        return not self.id >> ID_BITS
-
 
 class WorkerRecord(Record):
     """One worker. ``tasks``: names of the tasks that were sent to it, the running one first.
@@ -221,6 +217,14 @@ class ClientRecord(Record):
     host: str = ""
 
 
+class DeathRecord(Record):
+    """A driver that ended unexpectedly ``age`` seconds ago, and how its process ``ended``."""
+
+    driver: ClientRecord
+    ended: DriverExited
+    age: float = 0.0
+
+
 class Sample(Record):
     """Fill levels of the store ``age`` seconds before the snapshot, and how many objects had been
     made, freed and moved to disk by then since the session began."""
@@ -300,6 +304,8 @@ class Snapshot(Record):
         How many names objects have, without actors' names.
     slots : int or None
         How many workers there can be, if they start on demand.
+    deaths : tuple of DeathRecord
+        The latest of each notebook and script that ended unexpectedly.
     """
 
     session: str
@@ -326,6 +332,7 @@ class Snapshot(Record):
     scope: str = ""
     names: int = 0
     slots: int | None = None
+    deaths: tuple[DeathRecord, ...] = ()
 
     @property
     def is_observed(self) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from workbench.core.descriptions import ObjectDescription, PinRecord, TaskRecord
 from workbench.core.entry import FREED, READY, Entry
 from workbench.core.events import Search
@@ -121,6 +123,7 @@ def take_snapshot(
             for a in state.budget.arenas.values()
         ),
         history=state.history.samples(state.now, state.levels(), since),
+        deaths=tuple(replace(died, age=state.now - at) for at, died in state.deaths.values()),
     )
 
 

@@ -19,7 +19,7 @@ from workbench.core.history import History, Levels
 from workbench.core.pool import WorkerPool
 from workbench.core.relocation import Move, StaleCopies
 from workbench.core.scheduler import Scheduler
-from workbench.core.snapshot import JobRecord
+from workbench.core.snapshot import DeathRecord, JobRecord
 from workbench.core.tasks import Line, Task, TaskGroup
 
 
@@ -30,6 +30,7 @@ class ClientState:
     number: int
     hello: Hello
     segments: set[int] = field(default_factory=set)  # whose descriptors it has
+    said_bye: bool = False
     graceful: bool = False
     final: bool = False
 
@@ -55,6 +56,7 @@ class State:
         self.now = 0.0  # the time of this batch
         self.linger = 0.0  # seconds that the session outlives a last driver that left without Bye
         self.clients: dict[int, ClientState] = {}
+        self.deaths: dict[str, tuple[float, DeathRecord]] = {}  # by label, with the time
         self.showing: set[int] = set()  # clients that left; their arrays still show objects
         self.catalog = Catalog()
         self.stale_copies = StaleCopies(self.catalog)

@@ -6,6 +6,8 @@ import os
 import time
 from typing import Any
 
+import numpy as np
+
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.report.processes import Processes, is_this_process
 from workbench.system.machine import age
@@ -88,4 +90,32 @@ def greeting(live: Live) -> Outcome:
     return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
 
 
-LESSON = Lesson("09-nothing-is-lost", "Nothing is lost", (restarted, went_on, greeting))
+@exercise(
+    hints=(
+        "The matrix has as many rows and columns as `heights` has numbers.",
+        "`land[::10, ::10]` has every tenth row and column; `.ravel()` makes one row of them.",
+        "The first line of the cell above this check: `heights = land[::10, ::10].ravel()`.",
+    ),
+    page=Page("howto/my-kernel-died.md", "My kernel died"),
+)
+def differs(live: Live) -> Outcome:
+    land, share = live["land"], live["differs"]
+    if not isinstance(share, float):
+        return wrong("`differs` is no number yet: the cell has asked for too much again.")
+    heights = np.sort(np.asarray(land, np.int64), axis=None)
+    higher = heights.size - np.searchsorted(heights, heights + 300, side="right")
+    exact = 2 * float(higher.mean()) / heights.size
+    if abs(share - exact) > 0.01:
+        return almost(
+            "`differs` is {share:.1%}, but of all pairs {exact:.1%} differ so much.",
+            share=share,
+            exact=exact,
+        )
+    return right(
+        "{share:.1%} of your pairs differ so much; of all pairs, {exact:.1%}.",
+        share=share,
+        exact=exact,
+    )
+
+
+LESSON = Lesson("09-nothing-is-lost", "Nothing is lost", (restarted, went_on, greeting, differs))

@@ -227,11 +227,11 @@ class Engine(Observed, SessionPresentation, Protocol):
     def workers(self) -> int:
         """Number of its worker processes."""
 
-    def keep(self, linger: float | None) -> None:
+    def keep(self, linger: float | None, final: bool = False) -> None:
         """Keep the session this many seconds after its last driver leaves.
 
-        None: a person has shut down this process's kernel for good. Jupyter's server kills the
-        process within seconds unless it ends, so the session must know now.
+        None: this process's kernel was told to end; if ``final``, it won't start again. Jupyter's
+        server kills it within seconds unless it ends, so the session must know now.
         """
 
     def close(self, goodbye: bool = True) -> None:

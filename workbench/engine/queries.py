@@ -1,8 +1,8 @@
 """Queries to a session: a record for each question, typed by its answer.
 
 Each engine has one table, its `answers`, from queries to functions. The methods of `engine.base`
-are actions, and queries that are needed for each object or task. Two records here act, because an
-answer comes back, or few ask: `Withdraw` and `WhenFull`.
+are actions, and queries that are needed for each object or task. Three records here act, because an
+answer comes back, or few ask: `Withdraw`, `WhenFull` and `NoteCell`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,16 @@ class Capacity(Query[int], frozen=True):
 
 class HugePages(Query[str], frozen=True):
     """Text on whether huge pages are in use, if they were asked for; else ''."""
+
+
+class NoteCell(Query[None], frozen=True):
+    """Note which cell this process runs, or has run, for the session, should the process die; with
+    the line and the bytes of private memory, if known. Takes microseconds."""
+
+    cell: int
+    runs: bool
+    line: int = 0
+    memory: int = 0
 
 
 # -- an object -------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class Extension:
         self._shows_figures = _show_figures(self._shell, True)
         if hasattr(self._shell, "kernel"):
             self._shell.kernel.do_shutdown = self._kernel_shuts_down
+        self._notebook.running.begins(stored=1)
         context.watch(self._meet)
         self._reloads.attach()
         self._tells = True
@@ -112,6 +113,7 @@ class Extension:
             notebook.bindings.held,
             notebook.calls.tally,
         )
+        self._notebook.running.note()
         self._lacks_reload = engine.can.edited
         if self._tells:
             self._notebook.bindings.clear()  # of the previous session
@@ -122,8 +124,8 @@ class Extension:
         """Replace the kernel's `do_shutdown`; runs in its control thread. Jupyter calls it for
         restarts too and says so; VS Code doesn't distinguish them."""
         engine = context.get()
-        if engine is not None and not (restart or _in_vs_code()):
-            engine.keep(None)
+        if engine is not None:
+            engine.keep(None, final=not (restart or _in_vs_code()))
         return type(self._shell.kernel).do_shutdown(self._shell.kernel, restart)
 
     def _show_error(
@@ -144,6 +146,8 @@ class Extension:
 
     def _cell_begins(self, info: Any = None) -> None:
         self._router.enter_cell()
+        if getattr(info, "store_history", False):  # else part of a cell, as of `%%capture`
+            self._notebook.running.begins()
         engine = context.get()
         if engine is not None and engine.end_reason is None and self._autoreloads():
             if self._lacks_reload:
@@ -188,6 +192,8 @@ class Extension:
         return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
     def _cell_ended(self, result: Any = None) -> None:
+        if getattr(getattr(result, "info", None), "store_history", False):
+            self._notebook.running.ends()
         self._modules.note_imports()
         self._notebook.bindings.prune(self._shell.user_ns)
         write_back.forget_finished(list(self._notebook.jobs.values()))

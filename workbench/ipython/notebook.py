@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from functools import partial
 from typing import Any
 
@@ -22,6 +20,7 @@ from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
 from workbench.ipython.progress import CallsProgress
+from workbench.ipython.running_cell import RunningCell
 from workbench.ipython.sent_settings import SentSettings
 from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
@@ -38,6 +37,7 @@ class Notebook:
         self.router = Router(shell)
         self.router.on_widget = self._widget_used
         self.bindings = Bindings()
+        self.running = RunningCell(shell)
         self.lines = JobLines(self.router)
         self.calls = CallsProgress(self.router)
         self.jobs: dict[int, Job] = {}  # the last ones that it started or collected, by id
@@ -67,20 +67,6 @@ class Notebook:
         hidden = self.shell.user_ns_hidden
         there = list(self.variables.items())
         return [name for name, value in there if hidden.get(name, hidden) is not value]
-
-    def cell_number(self) -> int:
-        """Return the number that the front end shows beside the running cell.
-
-        It comes from the file name of the cell's code: ``execution_count`` is that number in some
-        versions of IPython, and the next one in others.
-        """
-        frame = sys._getframe()
-        while frame.f_back is not None:
-            frame = frame.f_back
-            label = self.shell.compile.format_code_name(frame.f_code.co_filename)
-            if label is not None:
-                return int(re.sub(r"\D", "", label[1]))
-        return int(self.shell.execution_count)
 
     def begin(self, job: Job, waited: bool, quiet: bool) -> None:
         """Show the job's line, and prepare for its end: `Job.follow` comes next.

@@ -99,11 +99,11 @@ def held_text(came: str, since: float, verdict: str) -> str:
     if verdict == "same":
         return ", the stored object itself"
     if verdict == "changed":
-        return f", changed since {came}: the store has what it was at {_clock(since)}"
-    return f", as it was at {_clock(since)}{', not compared' if verdict else ''}"
+        return f", changed since {came}: the store has what it was at {clock(since)}"
+    return f", as it was at {clock(since)}{', not compared' if verdict else ''}"
 
 
-def _clock(since: float) -> str:
+def clock(since: float) -> str:
     """Format a time in the zone of this process; with the date if it isn't today."""
     then = time.localtime(since)
     is_today = time.localtime()[:3] == then[:3]

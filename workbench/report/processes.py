@@ -113,7 +113,8 @@ class Processes:
     def owner(self, segment: SegmentRecord) -> str:
         if segment.disk:
             return DISK
-        is_servers = segment.is_servers and segment.owner not in self._clients
+        # What the server made, for objects that it moves, has no client's prefix.
+        is_servers = not segment.id >> ID_BITS and segment.owner not in self._clients
         return SERVER if is_servers else self.name(segment.owner)
 
 

@@ -1,19 +1,28 @@
-"""Texts on leaving or ending a session: what is lost with it; and on options that a running one
-can't take."""
+"""Texts on leaving or ending a session: what is lost with it; on drivers that died; and on options
+that a running session can't take."""
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.core.events import ID_BITS
+from workbench.core.snapshot import DeathRecord, ObjectRecord, Snapshot
 from workbench.engine.base import Engine
 from workbench.engine.queries import Summary
-from workbench.format import count, human_bytes, human_seconds, joined, listed
+from workbench.format import count, human_bytes, human_ending, human_seconds, joined, listed
 from workbench.report import facts
+from workbench.report.freshness import clock
 from workbench.report.processes import actor_text, is_this_process
 
 MOST_WORDS = 5
 """Names that a sentence lists; the rest are counted."""
+
+CRASHES = signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL
+"""Signals that mostly come from a process's own compiled code."""
+
+RECENT = 60.0  # seconds: what the OOM killer did in that time was most likely this
 
 FEW = 1000
 """Objects that are searched for what is lost when a session is left."""
@@ -75,6 +84,51 @@ def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
     if killed:
         how = f"{count(killed, 'process', 'processes')} didn't end, and had to be killed"
     return f"Session {session} has ended: {how}.{_lost(lost)}"
+
+
+def died_before(now: Snapshot) -> Iterator[str]:
+    """Yield a text on the kernel before this process's, if that died."""
+    labels = {client.label for client in now.clients if is_this_process(client)}
+    for death in now.deaths:
+        if death.driver.label in labels:
+            made = death.driver.prefix
+            names = [n for r in now.objects if r.id >> ID_BITS == made for n in r.names]
+            names += facts.left_by_cells(j for j in now.jobs if j.id >> ID_BITS == made)
+            left = f"`%get {' '.join(names)}` binds what it had stored."
+            text = death_text(death, "The kernel before this one")
+            yield f"{text} {left if names else 'None of its variables are in the store.'}"
+
+
+def death_text(death: DeathRecord, who: str) -> str:
+    """Word when a driver died, in which cell, and of what, as far as known."""
+    end, where, how = death.ended, "", "this Linux doesn't tell how"
+    if end.cell:
+        where = f", in cell {end.cell}" if end.runs else f", after cell {end.cell} had ended"
+    if end.memory and end.runs:
+        line = f", at line {end.line}" if end.line else ""
+        where += f" (last seen {human_seconds(end.note_age)} before{line}, with "
+        where += f"{human_bytes(end.memory)} of private memory)"
+    if end.status is not None:
+        how = f"it {human_ending(end.status)}{_cause(death, end.status)}"
+    return f"{who} died at {clock(time.time() - death.age)}{where}: {how}."
+
+
+def _cause(death: DeathRecord, status: int) -> str:
+    end = death.ended
+    if status >= 0:
+        return f", as after `os._exit({status})`"
+    if -status in CRASHES:
+        return ": compiled code crashed. Jupyter's log says at which line (`Fatal Python error`)"
+    if -status != signal.SIGKILL:
+        return ""
+    if end.oom_kills is None:
+        return ", perhaps by Linux because memory ran out"
+    within = human_seconds(end.seconds)
+    if not end.oom_kills:
+        return f", but not by Linux's OOM killer, which killed nothing in the {within} before"
+    killed = f"its OOM killer killed a process of this machine in the {within} before"
+    likely = "most likely" if end.seconds < RECENT else "perhaps"
+    return f", {likely} by Linux because memory ran out: {killed}"
 
 
 def left_text(lost: str) -> str:

@@ -28,6 +28,7 @@ from workbench.report import facts, reasons
 from workbench.report.facts import Held
 from workbench.report.markup import Rich, Table, clip, page
 from workbench.report.processes import Processes
+from workbench.report.sessions import died_before
 from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -276,7 +277,10 @@ def started_line(engine: Engine, replaced: Engine | None = None) -> str:
         where = facts.on_engine(replaced.facts.system) or " on this machine"
         where = " before it" if replaced.facts.system == system else where
         ends += f" It replaces the session{where}; nothing is lost."
-    return printable(line + ends + _found(engine.ask(Summary()))) if joined else line + ends
+    if not joined:
+        return line + ends
+    now = engine.ask(Summary())
+    return printable("\n".join([line + ends + _found(now), *died_before(now)]))
 
 
 def _found(snapshot: Snapshot) -> str:

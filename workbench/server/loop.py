@@ -30,6 +30,7 @@ from workbench.server.lines import LineEnds
 from workbench.server.mover import Mover
 from workbench.server.peers import HeldMemory, Peer
 from workbench.server.segments import Segments
+from workbench.server.watches import Watches
 from workbench.system.machine import MemoryGauge
 from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.system.spin_poll import SpinThenPoll
@@ -86,6 +87,7 @@ class Server:
         self._batch: list[tuple[int, ev.Event]] = []
         self._opening: list[int] = []  # segments opened in this batch
         self._gauge = MemoryGauge()
+        self._watches = Watches(self._epoll)
         self._mover = Mover()
         self._spares = SpareDescriptors(SPARES)
         self._word = SpareDescriptors(1)  # to accept and refuse a new connection
@@ -184,7 +186,11 @@ class Server:
                 self._substitute(self._lines.disconnect(line))
             case do.Copy():
                 self._copy(instruction)
+            case do.WatchDriver(client, notes):
+                if client in peers:
+                    self._watches.begin(client, _credentials(peers[client].sock)[0], notes)
             case do.Measure(clients):
+                self._watches.look()
                 socks = [(number, peers[number].sock) for number in clients if number in peers]
                 pids = [(number, _credentials(sock)[0]) for number, sock in socks]
                 found = process_memory.measured(self._gauge, pids)
@@ -218,7 +224,8 @@ class Server:
         elif fd == self._forkserver.sock.fileno():
             for event in self._forkserver.read():
                 if type(event) is WorkerExited:
-                    self._read_to_end(event.worker)
+                    worker = self._session.state.scheduler.workers.get(event.worker)
+                    self._read_to_end(0 if worker is None else worker.client or 0)
                 self._batch.append((0, event))
         else:
             peer = self._by_fd.get(fd)
@@ -226,6 +233,9 @@ class Server:
                 self._read(peer, bool(mask & (select.EPOLLHUP | select.EPOLLERR)))
             elif peer is not None:
                 self._send(peer)
+            elif (client := self._watches.client(fd)) is not None:
+                self._read_to_end(client)
+                self._batch.append((0, self._watches.ended(fd)))
 
     def _poll_forkserver(self) -> None:
         """Poll the forkserver's socket, if that is a new one."""
@@ -304,9 +314,8 @@ class Server:
         self._retry_at = time.monotonic() + RETRY
 
     def _read_to_end(self, number: int) -> None:
-        """Read all that a dead worker had sent, so that it comes before its end."""
-        worker = self._session.state.scheduler.workers.get(number)
-        peer = None if worker is None else self._peers.get(worker.client or 0)
+        """Read all that a client had sent whose process is dead, so that it comes before that."""
+        peer = self._peers.get(number)
         while peer is not None and self._peers.get(peer.number) is peer:
             if not self._read(peer, True):
                 return
@@ -415,6 +424,7 @@ class Server:
         self._spares.close()
         self._word.close()
         self._mover.close()
+        self._watches.close()
         self._epoll.close()
 
 

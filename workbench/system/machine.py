@@ -6,9 +6,11 @@ Reads only files of the kernel; tests pass another root.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import resource
+import struct
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -226,6 +228,29 @@ def age(pid: int, root: Path = Path("/")) -> float:
     return max(float(uptime[0]) - int(stat[_STARTED - 1]) / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
+def exit_status(pid: int, pidfd: int, root: Path = Path("/")) -> int | None:
+    """Return the status of a process that has ended, as ``os.waitstatus_to_exitcode`` does.
+
+    It needn't be a child. Until its parent has waited for it, ``/proc`` tells; then only Linux 6.15
+    and later do, by a ``pidfd`` opened before. None if nobody can tell any more.
+    """
+    fields = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
+    if len(fields) >= _EXIT_CODE and fields[0] == "Z":
+        return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE - 1]))
+    with suppress(OSError):  # PIDFD_GET_INFO, PIDFD_INFO_EXIT
+        found = fcntl.ioctl(pidfd, 0xC040FF0B, _PIDFD_INFO.pack(8, 0))
+        known, status = _PIDFD_INFO.unpack(found)
+        return os.waitstatus_to_exitcode(status) if known & 8 else None
+    return None
+
+
+def oom_kills(root: Path = Path("/")) -> int | None:
+    """Return how many processes of the machine, containers included, Linux has killed since the
+    boot because memory ran out; None if it doesn't tell."""
+    found = re.search(r"^oom_kill (\d+)$", _text(root / "proc/vmstat"), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
 def tcp_listeners(pid: int, root: Path = Path("/")) -> list[int]:
     """Return the TCP ports on which a process listens."""
     process = root / "proc" / str(pid)
@@ -268,6 +293,12 @@ _LISTENS = "0A"
 
 _STARTED = 20
 """Number of the field of ``stat``, after the name, with the start in ticks since the boot."""
+
+_EXIT_CODE = 50
+"""Number of the field, counted the same way, with the status of a process that has ended."""
+
+_PIDFD_INFO = struct.Struct("=Q52xi")
+"""``struct pidfd_info``: the mask, which asks and then tells what is known; the exit status."""
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 

@@ -9,8 +9,10 @@ from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lifetime import ALONE_AT_START, FINAL
-from workbench.core.loop_events import Left
+from workbench.core.loop_events import DriverExited, Left
 from workbench.core.session import STARTER
+from workbench.core.snapshot import ClientRecord, DeathRecord
+from workbench.core.snapshot_builder import take_snapshot
 
 
 def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
@@ -75,6 +77,28 @@ def test_it_is_kept_for_a_background_cell_whose_end_nobody_saw(pair: Pair, ends:
     if ends:
         s.finish(worker, (NONE,), 1.0)
     assert s.session.deadline() == s.now + 60.0
+
+
+@pytest.mark.parametrize(("bye", "status", "died"), [
+    (None, -9, True), (None, 3, True), (None, None, True),
+    (None, -15, False), (ev.Bye(lingers=True), -9, False),  # it was told to end, and took long
+])  # fmt: skip
+def test_a_death_is_told_until_the_next_of_that_name_leaves_in_order(
+    stage: Make, bye: ev.Bye | None, status: int | None, died: bool
+) -> None:
+    s = stage()
+    s.driver(linger=60.0)
+    driver = s.meet()
+    assert do.WatchDriver(2, 0) in s.turn()
+    s.say(driver, *filter(None, [bye]))
+    s.leave(driver)
+    ended = DriverExited(2, status, 7, True, 3, 100, 0.5, 1, 1.0)
+    s.post(0, ended)
+    s.turn(11.0)
+    told = DeathRecord(ClientRecord(2, 1002, "driver", "", 2), ended, 11.0)
+    assert take_snapshot(s.session.state).deaths == ((told,) if died else ())
+    s.leave(s.driver(), graceful=True)
+    assert not take_snapshot(s.session.state).deaths
 
 
 def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:

@@ -115,6 +115,8 @@ class SessionMachine(RuleBasedStateMachine):
                             self.peers[to].inbox.append(message)
                     case do.Kill(worker):
                         assert worker in {self.workers[number] for number in left}
+                    case do.WatchDriver(to):
+                        assert to in present
                     case do.Exit():
                         exits += 1
                     case _:

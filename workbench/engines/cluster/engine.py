@@ -80,6 +80,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             queries.Outputs: partial(backend.ask, "shown_by"),
             queries.Capacity: lambda: backend.parts().capacity or 0,
             queries.HugePages: lambda: "",
+            queries.NoteCell: lambda *note: None,  # nobody there watches drivers
             queries.Lookup: self.find,
             queries.Names: self.names,
             queries.Reasons: self.why,
@@ -343,7 +344,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
     def workers(self) -> int:
         return self.backend.workers
 
-    def keep(self, linger: float | None) -> None:
+    def keep(self, linger: float | None, final: bool = False) -> None:
         if linger is not None:  # who is shut down isn't on the session's machine: it may be kept
             self.backend.ask("keep", linger)
 

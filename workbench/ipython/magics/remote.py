@@ -297,7 +297,7 @@ class RemoteMagics(NotebookMagics):
 
     def _read(self, args: Any, line: str, cell: str) -> Request:
         whole = f"%%remote {line}".rstrip() + "\n" + cell
-        number = self._notebook.cell_number()
+        number = self._notebook.running.number
         # Into the compiler's table, so that tracebacks know the cell's number and lines.
         filename = self.shell.compile.cache(whole, number, whole)
         names = analyse(cell, filename, BODY)
@@ -416,7 +416,7 @@ class RemoteMagics(NotebookMagics):
     def _evaluate(self, expression: str) -> ObjectRef:
         if not expression.strip():
             raise MagicError("%remote needs an expression: `ref = %remote f(x)`.")
-        number = self._notebook.cell_number()
+        number = self._notebook.running.number
         filename = self.shell.compile.cache(expression, number, expression)
         names = analyse(expression, filename)
         if names.bound:

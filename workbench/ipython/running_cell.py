@@ -1,0 +1,66 @@
+"""Which cell a shell runs: noted for the session, with the line and the memory if it runs long, so
+that it can be said if the kernel dies."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from typing import Any
+
+from workbench import context
+from workbench.engine.queries import NoteCell
+from workbench.system.machine import MemoryGauge
+
+EVERY = 0.25  # seconds between two looks at line and memory; one takes some 50 µs
+
+
+class RunningCell:
+    """``number``: the one beside it. Lines are noted in the kernel's thread that sends output; in a
+    terminal there is none."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        thread = getattr(getattr(shell, "kernel", None), "iopub_thread", None)
+        self._loop: Any = getattr(thread, "io_loop", None)
+        self._gauge = MemoryGauge()
+        self._looks = self._runs = False
+        self.number = 0
+
+    def begins(self, stored: int = 0) -> None:
+        """Note a cell that begins; ``stored``: 1 if its input is in IPython's history already."""
+        # ``execution_count`` is its number in some versions of IPython, and the next in others.
+        self.number = len(self._shell.history_manager.input_hist_parsed) - stored
+        self._runs = True
+        self.note()
+        if self._loop is not None and not self._looks:
+            self._looks = True
+            self._loop.add_callback(self._loop.call_later, EVERY, self._look)
+
+    def ends(self) -> None:
+        self._runs = False
+        self.note()
+
+    def note(self, *seen: int) -> None:
+        engine = context.get()
+        if engine is not None:
+            engine.ask(NoteCell(self.number, self._runs, *seen))
+
+    def _look(self) -> None:
+        self._looks = self._runs
+        if self._looks:
+            self._loop.call_later(EVERY, self._look)
+            self.note(self._line(), self._gauge.private(os.getpid()))
+        else:
+            self.note()  # again: the cell may have ended during the last one
+
+    def _line(self) -> int:
+        """Return the line of the running cell that the main thread is at; 0 if at none."""
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        while frame is not None:
+            label = self._shell.compile.format_code_name(frame.f_code.co_filename)
+            if label is not None and re.sub(r"\D", "", label[1]) == str(self.number):
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
