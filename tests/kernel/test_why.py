@@ -67,7 +67,8 @@ def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
 
 def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) -> None:
     """Not: no variable leads to it."""
-    lab.ok("from workbench.client import referrer_search as r\nslow, r.SECONDS = r.SECONDS, -1.0")
+    lab.ok("from workbench.client import referrer_search as r")
+    lab.ok("usual, r.MOST_LOOKS = r.MOST_LOOKS, -1")
     lab.ok("x = wb.put([1], name='x')\nclass Cache: kept = {'a': [x]}\ndel x")
     why = lab.ok("%why x").results()[0]
     assert "not found among the first" in why
@@ -75,7 +76,7 @@ def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) 
     deep = lab.ok("%why x --deep")
     assert "not found among the first" in deep.text()  # the short answer comes first
     assert "`Cache.kept['a'][0]`" in deep.results()[0]
-    lab.ok("r.SECONDS = slow")
+    lab.ok("r.MOST_LOOKS = usual")
 
 
 def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:

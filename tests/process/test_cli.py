@@ -30,7 +30,7 @@ from workbench.cli import admin, doctor
 from workbench.engine.base import Engine
 from workbench.errors import NotAnsweringError, SessionError
 
-PATIENT = admin.Patience(TIMEOUT, TIMEOUT, TIMEOUT, TIMEOUT)
+PATIENT = admin.Patience(TIMEOUT, TIMEOUT)
 
 
 class Done(NamedTuple):
@@ -111,7 +111,7 @@ def test_a_session_that_hangs_is_seen_and_stopped(session: Engine, processes: Pr
     wb.snapshot()
     hung, name = processes.server(), name_of(session)
     hung.suspend()
-    soon = admin.Patience(0.1, 0.1, 0.1, 0.1)
+    soon = admin.Patience(0.1, 0.1)
     (seen,) = run("ps", "--json", patience=soon).document["sessions"]
     assert (seen["name"], seen["state"]) == (name, "not answering")
     assert seen["processes"][0] == hung.pid

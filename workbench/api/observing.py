@@ -91,7 +91,7 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     what : ObjectRef or str
         A ref, or a name or id in the store.
     deep : bool
-        Let each process search all its objects, even if that takes longer than a second.
+        Let each process search all its objects, however many those are.
 
     Returns
     -------

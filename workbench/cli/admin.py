@@ -5,6 +5,7 @@ Not a `Client`: it makes no objects, needs no thread, and has timeouts. It keeps
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import select
@@ -42,13 +43,10 @@ from workbench.wire.framing import LARGEST_OF_SERVER
 
 
 class Patience(NamedTuple):
-    """Timeouts in seconds: ``answered`` for a running server's answer; ``why`` for `why`, ``deep``
-    if that searches everything (the server itself waits for the holders); ``gone`` for the end of
-    a session that was told to end."""
+    """Timeouts in seconds: ``answered`` for a running server's answer; ``gone`` for the end of a
+    session that was told to end."""
 
     answered: float = 1.0
-    why: float = 7.0
-    deep: float = 152.0
     gone: float = 5.0
 
 
@@ -67,7 +65,6 @@ class AdminConnection:
 
     def __init__(self, name: str, patience: Patience = USUAL) -> None:
         self.name = name
-        self._patience = patience
         self._seconds = patience.answered
         self._requests = Requests(self)
         self.summary = self._requests.summary
@@ -99,7 +96,8 @@ class AdminConnection:
         return sorted([*self._requests.names(), *self._requests.names(ACTOR_PREFIX)])
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
-        self._seconds = self._patience.deep if deep else self._patience.why
+        self._requests.catch_up()  # it answers, so it will: it waits for those that search
+        self._seconds = math.inf
         return self._requests.why(what, deep)
 
     def end(self, reason: str) -> None:
@@ -140,7 +138,8 @@ class AdminConnection:
             raise _silent(self.name)
 
     def _read(self, seconds: float) -> None:
-        if seconds <= 0 or not select.select([self._sock], [], [], seconds)[0]:
+        timeout = None if seconds == math.inf else seconds
+        if seconds <= 0 or not select.select([self._sock], [], [], timeout)[0]:
             raise _silent(self.name)
         try:
             more = self._inbox.receive(self._sock.recvmsg)

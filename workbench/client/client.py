@@ -183,12 +183,15 @@ class Client(Answering):
 
     def _find(self, message: do.Explain) -> None:
         found: tuple[Any, ...] = ((), False)
+        kept, roots = self.objects.kept(message.object), self._role.listener.roots()
         try:
-            found = find_referrers(
-                self.objects.kept(message.object), self._role.listener.roots(), message.deep
-            )
+            tell = partial(self._looks, message)
+            found = find_referrers(kept, roots, message.deep, progress=tell)
         finally:  # also if an object's own code raised
             self.connection.post(ev.Explained(message.inquiry, *found))
+
+    def _looks(self, message: do.Explain, looked_at: int) -> None:
+        self.connection.post(ev.Explained(message.inquiry, (), False, looked_at, done=False))
 
     def granted(self, results: tuple[int, ...]) -> list[ObjectRef | None]:
         """Return handles of objects that the server now holds for this process; None for 0."""

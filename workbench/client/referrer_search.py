@@ -10,10 +10,9 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 import types
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from inspect import CO_OPTIMIZED
 from typing import Any
@@ -27,8 +26,12 @@ from workbench.client.running import ends_itself
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 
-SECONDS, DEEP_SECONDS = 1.0, 120.0
-"""Most seconds that a search works; the latter if somebody asked for a deep one."""
+MOST_LOOKS, MOST_DEEP_LOOKS = 3_000_000, 300_000_000
+"""Most objects that a search looks at, one several times; the latter if it is to be deep. Not a
+time: on a busy machine a search takes longer, and finds as much."""
+
+PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
+REPORTED = 100_000  # looks between two reports of progress
 
 CHUNK = 1000  # objects whose referents are read in one call
 MOST_OBJECTS = 100  # to look through for a class that has no name
@@ -51,18 +54,20 @@ def find_referrers(
     targets: dict[str, Any],
     roots: Mapping[str, Any],
     deep: bool = False,
-    seconds: float | None = None,
+    most: int | None = None,
+    progress: Callable[[int], None] = lambda looked_at: None,
 ) -> tuple[tuple[Place, ...], bool, int]:
     """Find all that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
     ``roots`` are names beside those of modules and running functions; a text behind `ROOT_NOTE`
-    says where the name is. ``seconds``: most CPU time of this thread. Returns places, whether the
-    search was complete, and how many objects it looked at.
+    says where the name is. ``most``: objects to look at. ``progress`` is told from time to time
+    how many that were. Returns places, whether the search was complete, and how many objects it
+    looked at.
     """
-    if seconds is None:
-        seconds = DEEP_SECONDS if deep else SECONDS
+    if most is None:
+        most = MOST_DEEP_LOOKS if deep else MOST_LOOKS
     with _one_at_a_time:
-        search = _Search(targets, roots, seconds)
+        search = _Search(targets, roots, most, progress)
         try:
             complete = search.run()
             return search.places(complete), complete, search.looked_at
@@ -70,7 +75,7 @@ def find_referrers(
             search.forget()
 
 
-class _SearchTimeoutError(Exception):
+class _EnoughError(Exception):
     pass
 
 
@@ -81,8 +86,16 @@ class _Search:
     search would find it.
     """
 
-    def __init__(self, targets: dict[str, Any], roots: Mapping[str, Any], seconds: float) -> None:
-        self._end_at = time.thread_time() + seconds
+    def __init__(
+        self,
+        targets: dict[str, Any],
+        roots: Mapping[str, Any],
+        most: int,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._looks, self._most, self._use = 0, most, most // 2
+        self._progress, self._reported = progress, 0
+        self._pass = 0  # looks for one call of `gc.get_referrers`
         self._graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
         while targets:  # `targets` mustn't keep them: references are counted
             self._graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
@@ -98,7 +111,7 @@ class _Search:
         self._main = vars(sys.modules["__main__"])
         self._namespaces: dict[int, Name] = {}
         self._begin(roots)
-        self.looked_at = len(self._values)  # even if there is no time for more
+        self.looked_at = len(self._values)  # even if it may look at nothing more
         for target in self._graph.targets.values():
             self._known(target)
 
@@ -189,9 +202,14 @@ class _Search:
 
     # -- all there is -----------------------------------------------------------------------------
 
-    def _check_time(self) -> None:
-        if time.thread_time() > self._end_at:
-            raise _SearchTimeoutError
+    def _look(self, objects: int) -> None:
+        """Count these; raise if the search has looked at enough."""
+        if self._looks > self._most:
+            raise _EnoughError
+        self._looks += objects
+        if self._looks - self._reported >= REPORTED:
+            self._reported = self._looks
+            self._progress(max(self.looked_at, self._looks))
 
     def _look_near(self) -> None:
         """Find what the collector doesn't look into near a person's variables."""
@@ -265,7 +283,7 @@ class _Search:
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
         """Yield what these refer to, `CHUNK` at a time."""
         for at in range(0, len(todo), CHUNK):
-            self._check_time()
+            self._look(CHUNK)
             chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
             inside = referents_of(chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
@@ -274,8 +292,9 @@ class _Search:
 
     def _find_holders(self, wanted: dict[int, Any]) -> list[Any]:
         """Return everything that refers to one of these."""
-        self._check_time()
         if len(wanted) <= FEW:
+            self._pass = self._pass or len(but_tuples(gc.get_objects, None)) // PASS
+            self._look(self._pass)
             found = but_tuples(gc.get_referrers, *wanted.values())
         else:
             found = self._scan(but_tuples(gc.get_objects, None), wanted)
@@ -285,7 +304,7 @@ class _Search:
         found: list[Any] = []
         ids = wanted.keys()
         for at in range(0, len(todo), CHUNK):
-            self._check_time()
+            self._look(CHUNK)
             chunk = todo[at : at + CHUNK]
             arrays = [each for each in chunk if self._kinds[type(each)] == 1]
             found += [array for array in arrays if not ids.isdisjoint(map(id, referents(array)))]
@@ -313,10 +332,9 @@ class _Search:
                 before = set(self._unseen)
                 try:
                     look()
-                except _SearchTimeoutError:
+                except _EnoughError:
                     self._is_complete = False
-                # Time to use what has been found.
-                self._end_at = max(self._end_at, time.thread_time() + SECONDS / 2)
+                self._most = max(self._most, self._looks + self._use)  # to use what was found
                 new = [thing for id, thing in self._unseen.items() if id not in before]
                 again = {id: self._graph.nodes[id] for id in self._expanded}
                 self._own |= {id(new), id(again)}
@@ -324,7 +342,7 @@ class _Search:
                 self._own -= {id(new), id(again)}
                 del new, again
                 self._expand_all()
-        except _SearchTimeoutError:
+        except _EnoughError:
             return False
         return self._is_complete
 

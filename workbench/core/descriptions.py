@@ -35,7 +35,8 @@ class PinRecord(Record, frozen=True):
     ``client`` is the process that holds it, 0 if none does. ``detail`` is the name, the task's or
     job's name, what the containing object is, or a place in a person's code; ``object`` is the task
     or the containing object. ``places`` are where the process found references. ``complete``: the
-    process searched everything; otherwise it searched ``seen`` objects, 0 if it didn't answer.
+    process searched everything; otherwise it searched ``seen`` objects. ``answered``: it has said
+    that it is done.
     """
 
     reason: str
@@ -45,6 +46,7 @@ class PinRecord(Record, frozen=True):
     places: tuple[Place, ...] = ()
     complete: bool = True
     seen: int = 0
+    answered: bool = True
 
 
 class Account(Record, frozen=True):

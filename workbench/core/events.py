@@ -239,13 +239,15 @@ class Ask(Event, tag=21):
 class Explained(Event, tag=33):
     """The answer to Explain: ``places`` in this process that hold the object.
 
-    ``complete``: the process searched all its objects, ``seen`` in number.
+    ``complete``: the process searched all its objects, ``seen`` in number. Without ``done``: it is
+    still searching.
     """
 
     inquiry: Number
     places: tuple[Place, ...]
     complete: bool = True
     seen: Natural = 0
+    done: bool = True
 
 
 class Subscribe(Event, tag=39):

@@ -5,6 +5,7 @@ The core knows which process holds which object; only the process can find the v
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from workbench.core import events as ev
@@ -20,10 +21,10 @@ from workbench.core.snapshot_builder import (
 )
 from workbench.core.state import ClientState, State
 
-PATIENCE = 5.0
-DEEP_PATIENCE = 150.0
-"""Seconds within which a process must answer; otherwise it is listed without places. The latter is
-for a search of all objects: more than `client.referrer_search` takes."""
+PATIENCE = 10.0
+"""Seconds that another process than the asker's may say nothing: neither answer nor tell how many
+objects it has looked at. Then it is listed without places. The asker's own process searches as
+long as it needs: it can be interrupted."""
 
 
 @dataclass(slots=True)
@@ -33,8 +34,7 @@ class Inquiry:
     asker: int
     request: int
     object: int
-    until: float
-    waiting: set[int]
+    waiting: dict[int, float]  # by client, when it has been silent too long
     answers: dict[int, ev.Explained] = field(default_factory=dict)
 
 
@@ -52,8 +52,10 @@ class Referrers:
             return self._state.send(client.number, do.Answer(event.request))
         self._numbers += 1
         holders = {*entry.holds, *entry.viewers} & self._state.clients.keys()
-        until = self._state.now + (DEEP_PATIENCE if event.deep else PATIENCE)
-        inquiry = Inquiry(client.number, event.request, entry.id, until, holders)
+        waiting = dict.fromkeys(holders, self._state.now + PATIENCE)
+        if client.number in holders:
+            waiting[client.number] = math.inf
+        inquiry = Inquiry(client.number, event.request, entry.id, waiting)
         self.inquiries[self._numbers] = inquiry
         for number in holders:
             self._state.send(number, do.Explain(self._numbers, entry.id, event.deep))
@@ -62,24 +64,28 @@ class Referrers:
     def explained(self, client: ClientState, event: ev.Explained) -> None:
         inquiry = self.inquiries.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
-            inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
+            if event.done:
+                del inquiry.waiting[client.number]
+            elif client.number != inquiry.asker:
+                inquiry.waiting[client.number] = self._state.now + PATIENCE
 
     def on_client_left(self, number: int) -> None:
         """Drop a client that left: it neither answers nor asks any more."""
         for key, inquiry in list(self.inquiries.items()):
-            inquiry.waiting.discard(number)
+            inquiry.waiting.pop(number, None)
             if inquiry.asker == number:
                 del self.inquiries[key]
 
     def deadline(self) -> float | None:
         """Return when the next question is answered with what is known by then."""
-        return min((inquiry.until for inquiry in self.inquiries.values()), default=None)
+        silent = [max(each.waiting.values(), default=0.0) for each in self.inquiries.values()]
+        return min((until for until in silent if until < math.inf), default=None)
 
     def end_batch(self) -> None:
-        """Answer the questions that all processes have answered, or whose time is up."""
+        """Answer the questions that all processes have answered, but for silent ones."""
         for key, inquiry in list(self.inquiries.items()):
-            if not inquiry.waiting or self._state.now >= inquiry.until:
+            if self._state.now >= max(inquiry.waiting.values(), default=0.0):
                 del self.inquiries[key]
                 entry = self._state.catalog.get(inquiry.object)
                 account = None if entry is None else self._account(entry, inquiry)
@@ -103,8 +109,9 @@ def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:
     if pin.reason not in ("ref", "view"):
         return pin
     answer = inquiry.answers.get(pin.client)
-    if answer is None:
-        return PinRecord(pin.reason, pin.client, complete=False)
+    if answer is None or not answer.done:
+        seen = answer.seen if answer else 0
+        return PinRecord(pin.reason, pin.client, complete=False, seen=seen, answered=False)
     places = tuple(place for place in answer.places if place.kind == pin.reason)
     complete, seen = answer.complete, answer.seen
     return PinRecord(pin.reason, pin.client, places=places, complete=complete, seen=seen)

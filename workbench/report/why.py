@@ -169,9 +169,11 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
             code = "" if worker.host else _code_to_end(worker)
         yield ReasonText(text, action, code)
     free = reasons.let_go(pin, *asked[:2])
-    if not pin.complete and not pin.seen:
-        text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")
-        yield ReasonText(text, "; ".join(filter(None, (f"ask again; in {where}", free))))
+    if not pin.answered:
+        so_far = f"has looked at {human_count(pin.seen)} objects so far, and found nothing yet"
+        silent = "says nothing: it is stopped, or busy in code that lets no other thread run"
+        text = reasons.phrase(pin.reason, f"{where}, which {so_far if pin.seen else silent}")
+        yield ReasonText(text, "; or ".join(filter(None, ("ask again", free))))
     elif not pin.complete:
         more = " more" if pin.places else ""
         text = f"{where}:{more} not found among the first {human_count(pin.seen)} objects"

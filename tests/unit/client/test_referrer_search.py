@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.patience import TIMEOUT
 from workbench.client.referrer_search import find_referrers
 from workbench.core.events import Place
 
@@ -22,14 +21,14 @@ class Target:
     pass
 
 
-def search(*targets: Any, seconds: float = TIMEOUT) -> tuple[list[Place], bool, int]:
+def search(*targets: Any, most: int = 10**9) -> tuple[list[Place], bool, int]:
     """As a session asks: in a thread of its own."""
     found: list[Any] = []
     by_kind = {f"ref {number}": target for number, target in enumerate(targets)}
     del targets
 
     def run() -> None:
-        found.append(find_referrers(by_kind, {}, seconds=seconds))
+        found.append(find_referrers(by_kind, {}, most=most))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -87,12 +86,12 @@ def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(main: Any) -
     main(plain=target)
     watch = weakref.ref(target)
     del target
-    places, complete, _ = search(watch(), seconds=0.0)
+    places, complete, _ = search(watch(), most=0)
     assert ([each.path for each in places], complete) == (["plain"], False)
     target = Target()
     watch, hidden = weakref.ref(target), iter([target])
     del target
-    places, complete, _ = search(watch(), seconds=-1.0)
+    places, complete, _ = search(watch(), most=-1)
     assert (places, complete) == ([], False)  # and not: there is nothing
     del hidden
 
