@@ -38,6 +38,9 @@ WHOLE = {
     "client/function_cache": ["process/test_function_data.py"],
     "client/objects": ["process/test_spill.py", "process/test_views.py"],
     "client/refer": ["process/test_why.py", "process/test_why_exam.py", "kernel/test_why.py"],
+    "client/retained": ["process/test_why_exam.py", "unit/client/test_value_holders.py"],
+    "client/search_budget": ["kernel/test_why.py", "process/test_why.py"],
+    "client/value_holders": ["process/test_why_exam.py", "kernel/test_why.py"],
     "client/shared_segments": ["process/test_memory.py", "process/test_lent_arguments.py"],
     "core": [
         "process/test_tasks.py",

@@ -49,9 +49,29 @@ def test_why_takes_a_variable_that_shows_a_freed_object(lab: Kernel) -> None:
     lab.ok("frame = {'part': mine[3:]}\ndel mine")
     assert "frame['part']" in lab.ok("%why --deep frame").results()[0]
     lab.ok("nothing, moth = [1, 2], '123456789abcdef0'")
-    assert "has nothing of the store" in lab.failure("%why nothing")
+    assert "has nothing of the store" in lab.failure("%pin nothing")
     assert "`$moth` puts that into the line" in lab.failure("%why moth")
     assert "Did you mean 'blocks'" in lab.failure("%why blcks")
+
+
+def test_why_tells_of_what_is_stored_and_of_the_kernels_own_memory(lab: Kernel) -> None:
+    lab.ok("import pandas as pd\nshown, own = wb.get(blocks[0]), np.ones(10**5)")
+    lab.ok("frame = pd.DataFrame({'a': shown, 'b': own}, copy=False)\ndel shown")
+    why = lab.ok("%why --deep frame").results()[0]
+    assert "frame in this process: DataFrame (100000, 2), 80" in why
+    assert "`own`, with 800 kB of it\n    to let go: `del own`\n    frees nothing alone" in why
+    assert "All of them together free 80" in why
+    assert "\n\nframe: ndarray int64 (100000,), 80" in why
+    lab.ok("part = wb.get(blocks[1], copy_on_write=True)\npart[:50_000] = 1")
+    why = lab.ok("%why --deep part").results()[0]
+    assert "`part`\n    to let go: `del part`\n    frees 40" in why
+    assert "arrays in this notebook: `part`" in why
+    lab.ok("%put own --name copy")
+    why = lab.ok("%why --deep own").results()[0]
+    assert "own in this process" in why
+    assert "named `copy`" in why
+    assert "only this question refers to" in lab.ok("%why own.sum()").results()[0]
+    lab.ok("%free copy\ndel own, frame, part")
 
 
 def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
@@ -67,8 +87,7 @@ def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
 
 def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) -> None:
     """Not: no variable leads to it."""
-    lab.ok("from workbench.client import referrer_search as r")
-    lab.ok("usual, r.MOST_LOOKS = r.MOST_LOOKS, -1")
+    lab.ok("from workbench.client import search_budget as b\nusual, b.MOST = b.MOST, -1")
     lab.ok("x = wb.put([1], name='x')\nclass Cache: kept = {'a': [x]}\ndel x")
     why = lab.ok("%why x").results()[0]
     assert "not found among the first" in why
@@ -76,7 +95,7 @@ def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) 
     deep = lab.ok("%why x --deep")
     assert "not found among the first" in deep.text()  # the short answer comes first
     assert "`Cache.kept['a'][0]`" in deep.results()[0]
-    lab.ok("r.MOST_LOOKS = usual")
+    lab.ok("b.MOST = usual")
 
 
 def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:
@@ -137,10 +156,10 @@ def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: K
 def test_ctrl_c_ends_a_long_search(lab: Kernel) -> None:
     lab.ok(
         "import threading\nfrom workbench.client import referrer_search as r\n"
-        "usual = r._Search.run\n"
+        "usual = r.ReferrerSearch.run\n"
         "begun, go = threading.Event(), threading.Event()\n"
         "def slow(search): begun.set(); go.wait(); return usual(search)\n"
-        "r._Search.run = slow"
+        "r.ReferrerSearch.run = slow"
     )
     lab.ok("threading.Thread(target=lambda: begun.wait() and print('begun'), daemon=True).start()")
     cell = lab.start("%why --deep blocks[0]")
@@ -148,5 +167,5 @@ def test_ctrl_c_ends_a_long_search(lab: Kernel) -> None:
     lab.interrupt()
     lab.until(lambda: cell.idle)
     assert "KeyboardInterrupt" in cell.failure
-    lab.ok("r._Search.run = usual\ngo.set()")
+    lab.ok("r.ReferrerSearch.run = usual\ngo.set()")
     assert "`blocks[0]`" in lab.ok("%why --deep blocks[0]").results()[0]

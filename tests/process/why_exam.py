@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+import tracemalloc
 import types
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +22,10 @@ import pytest
 
 from tests.leaks import eventually
 from tests.patience import THOROUGH
+from workbench.client.value_holders import holders_of
 from workbench.engine.base import Engine
 from workbench.engine.queries import Reasons
-from workbench.report.why import Why
+from workbench.report.why import Why, why_value
 from workbench.report.why import why as in_words
 
 REF, VIEW = "ref", "view"
@@ -130,3 +133,36 @@ def test_the_keeper_is_named_and_lets_go(
     if kind == VIEW:
         assert "free(" not in str(why)
     assert eventually(lambda: is_gone(session, id)), f"{why}\n\n{session.ask(Reasons(id))}"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'g' was never awaited")
+@pytest.mark.parametrize("puzzle", [p for p in PUZZLES if VIEW in p.kinds], ids=lambda p: p.name)
+def test_a_value_that_is_not_stored_frees_what_is_said(
+    puzzle: Puzzle, namespace: dict[str, Any]
+) -> None:
+    """The first holder alone, and then all of them; a tracer agrees within 15 %."""
+    for library in _libraries(puzzle):
+        importlib.import_module(library)
+    tracemalloc.start()
+    try:
+        value = np.ones(1 << 18)
+        size, watch = value.nbytes, weakref.ref(value)
+        namespace["_given"] = [value]
+        del value
+        exec(puzzle.hide.replace("GIVE", "_given.pop()"), namespace)
+        account = holders_of([watch()], deep=True)
+        why = why_value(account, "x")
+        assert why.complete
+        assert puzzle.told in str(why)
+        before, freed = tracemalloc.get_traced_memory()[0], []
+        for code in [reason.code for reason in why.reasons if reason.code]:
+            exec(code, namespace)
+            freed.append(before - tracemalloc.get_traced_memory()[0])
+        exec(puzzle.then, namespace)
+        assert eventually(lambda: watch() is None), str(why)
+        freed.append(before - tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert freed[-1] == pytest.approx(account.together, abs=0.15 * size), str(why)
+    if not puzzle.then:
+        assert freed[0] == pytest.approx(account.holders[0].frees, abs=0.15 * size), str(why)

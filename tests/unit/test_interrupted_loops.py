@@ -33,7 +33,7 @@ UNREACHED = {
     "ipython/originals.py: _all_or_nothing": "its caller is in ki_protection",
     "worker/generators.py: GeneratorSender.hand_out_async": "on a loop, which is not interrupted",
     "engines/dask/session.py: DaskBackend._bring": "handles another error alone",
-    "client/referrer_search.py: _Search.run": "handles another error alone",
+    "client/referrer_search.py: ReferrerSearch.run": "handles another error alone",
     "client/subscriptions.py: Subscription.next": "handles another error alone",
     "serialization/advice.py: advise": "handles other errors alone",
 }

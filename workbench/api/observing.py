@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from workbench.api.lifecycle import engine
 from workbench.core.snapshot import Snapshot
 from workbench.engine.base import Engine, Observed, acting_on
-from workbench.engine.queries import Held, Matching, Reasons, Summary
+from workbench.engine.queries import Held, Keepers, Matching, Reasons, StoredAs, Summary
 from workbench.engines.choice import system_of
 from workbench.errors import ForeignRefError, ObjectLostError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
     from workbench.report.text import ObjectTable
-    from workbench.report.why import Why
+    from workbench.report.why import Why, Whys
 
 
 def snapshot(of: Any = None) -> Snapshot:
@@ -80,23 +80,25 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
     return text.objects(found.objects, pattern, sort, held, limit, *more)
 
 
-def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
+def why(what: Any, *, deep: bool = False) -> Why | Whys:
     """Explain why an object is kept: by which variables, outputs, arrays, tasks, objects.
 
     Every process that holds it is asked where, on Ray and Dask only this one: the answer has
-    expressions that you can type, and for each reason the code that lets go.
+    expressions that you can type, and for each reason the code that lets go. Of a value that isn't
+    stored, the answer also says how many bytes each reason would free.
 
     Parameters
     ----------
-    what : ObjectRef or str
-        A ref, or a name or id in the store.
+    what : ObjectRef, str or any other value
+        A ref, or a name or id in the store; or a value of this process's own.
     deep : bool
         Let each process search all its objects, however many those are.
 
     Returns
     -------
-    Why
-        Prints as text; shown in a notebook as a table.
+    Why or Whys
+        Prints as text; shown in a notebook as a table. Several answers if a value has parts in the
+        store.
 
     Raises
     ------
@@ -108,6 +110,22 @@ def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     from workbench.report import why as report
 
     target = acting_on(engine(), "why")
+    if not isinstance(what, str | ObjectRef):
+        stored, box = target.ask(Held("value", what)), [what]
+        if (copy := target.ask(StoredAs(what, changed=True))) is not None:
+            stored = {copy.id: (("its copy in the store", ""),), **stored}
+        del what, copy  # references are counted
+        own = target.ask(Keepers(box, deep))
+        told = [(each[0][0], _why(target, f"{id:016x}", deep)) for id, each in stored.items()]
+        if not told or own.nbytes >= report.LEAST_OWN:
+            told.insert(0, ("value", report.why_value(own, "")))
+        return told[0][1] if len(told) == 1 else report.Whys(tuple(told))
+    return _why(target, what, deep)
+
+
+def _why(target: Engine, what: ObjectRef | str, deep: bool) -> Why:
+    from workbench.report import why as report
+
     account = target.ask(Reasons(asked_by(target, what), deep))
     if account is None:
         call = what if isinstance(what, str) else what.hex()

@@ -15,9 +15,11 @@ from workbench.client.base import ClientBase
 from workbench.client.object_store import ObjectStore
 from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
+from workbench.client.search_budget import SearchBudget
 from workbench.client.submitter import Submitter
 from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import held
+from workbench.client.value_holders import holders_of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, Snapshot
@@ -83,6 +85,7 @@ class Client(Answering):
             queries.Peek: store.peek,
             queries.Here: role.here,
             queries.Held: here,
+            queries.Keepers: holders_of,
             queries.ShownBy: self._shown,
             queries.StoredAs: store.stored_as,
             queries.WhenFull: store.when_full.add,
@@ -185,8 +188,8 @@ class Client(Answering):
         found: tuple[Any, ...] = ((), False)
         kept, roots = self.objects.kept(message.object), self._role.listener.roots()
         try:
-            tell = partial(self._looks, message)
-            found = find_referrers(kept, roots, message.deep, progress=tell)
+            budget = SearchBudget.usual(message.deep, partial(self._looks, message))
+            found = find_referrers(kept, roots, budget)
         finally:  # also if an object's own code raised
             self.connection.post(ev.Explained(message.inquiry, *found))
 

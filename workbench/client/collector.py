@@ -14,6 +14,12 @@ from typing import Any
 
 import numpy as np
 
+LONG = 10_000
+"""Length from which on a list is checked for being all numbers and texts."""
+
+LEAVES = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Types that refer to nothing."""
+
 
 def but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     """Return what the collector's function ``ask`` finds, without tuples and the list itself.
@@ -63,6 +69,27 @@ class Kinds(dict[type, int]):
         is_unseen = is_arrow(kind) or issubclass(kind, getattr(_asyncio(), "Task", ()))
         self[kind] = 1 if is_array else 3 if is_unseen else 2 * issubclass(kind, dict | tuple)
         return self[kind]
+
+
+def hides(thing: Any, kind: int) -> bool:
+    """True of an array, tuple or untracked dict that may refer to other things."""
+    if kind == 2:
+        return type(thing) is tuple or not gc.is_tracked(thing)
+    return kind == 3 or (kind == 1 and (thing.base is not None or thing.dtype.hasobject))
+
+
+class FlatLists(dict[int, bool]):
+    """Cache by id of long lists: True of those that have only numbers and texts."""
+
+    def has(self, numbers: Any) -> bool:
+        if type(numbers) is not list or len(numbers) < LONG:
+            return False
+        if id(numbers) not in self:
+            self[id(numbers)] = all(
+                LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
+                for at in range(0, len(numbers), LONG)
+            )
+        return self[id(numbers)]
 
 
 def _asyncio() -> ModuleType | None:

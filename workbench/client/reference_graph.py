@@ -9,7 +9,7 @@ import gc
 import re
 import sys
 import types
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,7 +17,13 @@ import numpy as np
 
 from workbench.client.collector import referents_of
 from workbench.client.reference_code import runs, span, statement, typed
-from workbench.client.references import Reference, attributes_of, is_output, is_persons
+from workbench.client.references import (
+    Reference,
+    attributes_of,
+    is_output,
+    is_persons,
+    locals_of,
+)
 from workbench.core.events import Place
 
 MOST_PLACES = 20
@@ -51,6 +57,17 @@ class Root(NamedTuple):
     coarse: bool = False  # a library's variable, not to be deleted
 
 
+ALL = sys.maxsize
+
+
+class FoundPlace(NamedTuple):
+    """A place, and the references that end if it lets go: by child, how many; `ALL` if that itself
+    ends, like a thread."""
+
+    place: Place
+    ends: Counter[int]
+
+
 class ReferenceGraph:
     """Known references that lead to the ``targets`` (by kind), by ids.
 
@@ -65,7 +82,8 @@ class ReferenceGraph:
         self.holders: dict[int, dict[tuple[int, Reference], None]] = defaultdict(dict)  # by child
         self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
         self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
-        self.ours: set[int] = set()  # objects that the session itself refers to
+        self.ours = Counter[int]()  # references that the session itself has, by child
+        self.emptied: set[int] = set()  # holders that can let go, of the places that were found
         self.copies: set[int] = set()  # each has one holder: it is kept as long as that lives
 
     def add(self, holder: Any, reference: Reference) -> None:
@@ -160,10 +178,10 @@ class ReferenceGraph:
 
     # -- the answer -------------------------------------------------------------------------------
 
-    def places(self, complete: bool) -> tuple[Place, ...]:
+    def places(self, complete: bool) -> tuple[FoundPlace, ...]:
         """Return where the targets are held: by names found strictly, else leniently. What has no
         name is reported only if the search is ``complete``."""
-        found: list[Place] = []
+        found: list[FoundPlace] = []
         for kind, target in self.targets.items():
             found += (
                 self._places(kind, target, lenient=False)
@@ -172,10 +190,11 @@ class ReferenceGraph:
             )
         return tuple(found[:MOST_PLACES])
 
-    def _places(self, kind: str, target: int, lenient: bool) -> list[Place]:
+    def _places(self, kind: str, target: int, lenient: bool) -> list[FoundPlace]:
         """Return named places; unless ``lenient``, none if one is deep in a library's variable."""
         names, need = self.resolve(target, lenient)
         groups: dict[tuple[int, str, str], list[Any]] = {}
+        ends: dict[Place, Counter[int]] = defaultdict(Counter)
         owners = self._owners(need)
         in_use = any(map(_is_a_librarys, map(self.nodes.__getitem__, need - {target})))
         found: list[tuple[tuple[Any, ...], Place]] = []
@@ -187,20 +206,29 @@ class ReferenceGraph:
                 cut = "" if needed else root.cut
                 by = "copy" if number in owners else ""
                 place = Place(kind, *root.name[:3], cut, by=by)
+                ends[place][number] += ALL if root.name.keeper in _ENDS else 1
                 found.append((_order(root.name, 0, ""), place))
             for holder, reference in self._holders(number):
                 if holder not in need and holder in names:
                     child, cut, key, of = self._joined(names[holder], reference, lenient)
-                    groups.setdefault((holder, cut, of), []).append((key, child))
+                    member = key, child, reference.child
+                    groups.setdefault((holder, cut, of), []).append(member)
         for (holder, cut, of), members in groups.items():
+            self.emptied.add(holder)
             name = names[holder]
             place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
             is_needed = in_use and name.keeper == "module" and name.private
             is_copys = bool(owners & {reference.child for reference in self.children[holder]})
             place = _with(place, "" if is_needed else place.cut, "copy" if is_copys else "")
+            emptied = emptied_by(cut, self.nodes[holder])
+            self.nodes.update((id(each), each) for each in emptied)
+            ends[place].update(map(id, emptied) if emptied else [each[2] for each in members])
             found.append((_order(name, of.count("[") + of.count(".") + 1, cut), place))
         found.sort(key=lambda each: each[0])
-        places = _usable_in_order(list(dict.fromkeys(place for _, place in found)))
+        places = [
+            FoundPlace(place, ends[place]) for place in dict.fromkeys(each for _, each in found)
+        ]
+        places = _usable_in_order(places)
         if self._has_ring(need):
             places = list(map(_collected, places))
         return _outputs_together(places)
@@ -216,11 +244,11 @@ class ReferenceGraph:
         self, kind: str, name: Name, holder: Any, cut: str, of: str, members: list[Any]
     ) -> Place:
         """Return one place for all references that one holder has."""
-        keys = list(dict.fromkeys(key for key, _ in members))
+        keys = list(dict.fromkeys(key for key, *_ in members))
         empties = isinstance(holder, list | dict | set | deque) and len(holder) == len(keys)
         empties = empties and cut in ("index", "item", "place") and not name.mode
         code = name.before + statement(cut, of, keys, empties)
-        paths = [child.path for _, child in members if child is not None]
+        paths = [child.path for _, child, _ in members if child is not None]
         path = paths[0] if paths else of
         if cut == "index" and len(keys) > 1:
             path = "\n".join(span(of, *run) for run in reversed(runs(keys)[-3:]))
@@ -258,16 +286,17 @@ class ReferenceGraph:
             left = {n: holders - free for n, holders in left.items() if n not in free}
         return bool(left)
 
-    def _unnamed(self, kind: str, target: int) -> list[Place]:
+    def _unnamed(self, kind: str, target: int) -> list[FoundPlace]:
         """Return the place of a target without a name: in a cycle, or referred to by C code."""
         _, need = self.resolve(target, lenient=True)
-        if need & self.ours:
-            return [Place(kind, "", "own")]
+        if need & self.ours.keys():
+            return [FoundPlace(Place(kind, "", "own"), Counter())]
         for number in need:
             if sys.getrefcount(self.nodes[number]) - 2 > self._known(number):
                 what = "" if number == target else type(self.nodes[number]).__qualname__
-                return [Place(kind, what, "outside")]
-        return [Place(kind, "", "cycle", "", "import gc; gc.collect()")]
+                return [FoundPlace(Place(kind, what, "outside"), Counter({number: ALL}))]
+        ring = Counter(dict.fromkeys(need, ALL))
+        return [FoundPlace(Place(kind, "", "cycle", "", "import gc; gc.collect()"), ring)]
 
 
 def _made_dict(holder: Any, inside: dict[Any, Any]) -> bool:
@@ -285,10 +314,23 @@ def referents(thing: Any) -> list[Any]:
     return [thing.base, *(thing.flat if thing.dtype.hasobject else ())]
 
 
-def _collected(place: Place) -> Place:
+def emptied_by(cut: str, holder: Any) -> list[Any]:
+    """Return all that a holder lets go of with a cut of this kind, if not only single slots."""
+    if cut == "cache":
+        own = {id(vars(holder)), id(holder.__wrapped__)}
+        return [each for each in referents_of([holder]) if id(each) not in own]
+    if cut == "close":
+        return referents_of([holder])  # also what its code is about to use
+    if cut != "frame":
+        return []
+    return list((holder if type(holder) is dict else locals_of(holder)).values())
+
+
+def _collected(found: FoundPlace) -> FoundPlace:
+    place, ends = found
     if not place.cut or "gc.collect()" in place.cut:
-        return place
-    return _with(place, f"{place.cut.rstrip(';')}; import gc; gc.collect();")
+        return found
+    return FoundPlace(_with(place, f"{place.cut.rstrip(';')}; import gc; gc.collect();"), ends)
 
 
 def _with(place: Place, cut: str, by: str = "") -> Place:
@@ -304,17 +346,18 @@ def _is_a_librarys(thing: Any) -> bool:
     )
 
 
-def _usable_in_order(places: list[Place]) -> list[Place]:
+def _usable_in_order(places: list[FoundPlace]) -> list[FoundPlace]:
     """Put code that deletes a variable behind the code that uses it."""
 
-    def is_used(place: Place) -> bool:
+    def is_used(found: FoundPlace) -> bool:
+        place = found.place
         if place.cut != f"del {place.path}" or not place.path.isidentifier():
             return False
         word = re.compile(rf"\b{place.path}\b")
-        return any(word.search(each.cut) for each in places if each is not place)
+        return any(word.search(each.place.cut) for each in places if each is not found)
 
     places = sorted(places, key=is_used)
-    if any("gc.collect()" in place.cut for place in places):
+    if any("gc.collect()" in place.cut for place, _ in places):
         places[-1] = _collected(places[-1])
     return places
 
@@ -334,21 +377,24 @@ def _order(name: Name, depth: int, cut: str) -> tuple[Any, ...]:
     return _RANK.get(name.keeper, 9), root if depth else "", -depth, cut not in ("place", "element")
 
 
-def _outputs_together(places: list[Place]) -> list[Place]:
+def _outputs_together(found: list[FoundPlace]) -> list[FoundPlace]:
     """Merge the up to four places where IPython keeps a result: one command empties them."""
-    outputs = [place for place in places if _has_outputs(place)]
+    outputs = [place for place, _ in found if _has_outputs(place)]
     if not any(place.keeper == "output" for place in outputs):
-        return places
+        return found
     cut = "%reset -f out"
     if any(_HIDDEN in place.cut for place in outputs):  # which that command misses
         cut = f"get_ipython().displayhook.flush(); {_HIDDEN}.update(_='', __='', ___='')"
     first = outputs[0]
     path = "\n".join(place.path for place in outputs if place.keeper == "output")
     whole = Place(first.kind, path, "output", "", cut, sum(place.count for place in outputs))
+    ends = Counter[int]()
+    for place, each in found:
+        ends.update(each if place in outputs else ())
     return [
-        whole if place is first else place
-        for place in places
-        if place is first or place not in outputs
+        FoundPlace(whole, ends) if each.place is first else each
+        for each in found
+        if each.place is first or each.place not in outputs
     ]
 
 

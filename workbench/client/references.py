@@ -319,7 +319,7 @@ def is_ours(kind: type) -> bool:
 
 
 @functools.lru_cache(1000)
-def _is_own_module(name: str, file: str | None) -> bool:
+def is_own_module(name: str, file: str | None) -> bool:
     return name == "__main__" or bool(file and is_own(file))
 
 
@@ -328,7 +328,7 @@ def is_persons(kind: type) -> bool:
     if kind is types.SimpleNamespace:
         return True
     name = str(kind.__module__)
-    return _is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
+    return is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
 
 
 def is_output(name: str) -> bool:

@@ -11,34 +11,30 @@ import gc
 import sys
 import threading
 import types
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import Context
 from inspect import CO_OPTIMIZED
 from typing import Any
 
 from workbench.call_site import is_own
-from workbench.client import references
-from workbench.client.collector import Kinds, but_tuples, referents_of
-from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
+from workbench.client import collector, references
+from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
+from workbench.client.module_names import expression_for, name_of
+from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output, referred
+from workbench.client.retained import Buffers, arrow_buffers
 from workbench.client.running import ends_itself
+from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 
-MOST_LOOKS, MOST_DEEP_LOOKS = 3_000_000, 300_000_000
-"""Most objects that a search looks at, one several times; the latter if it is to be deep. Not a
-time: on a busy machine a search takes longer, and finds as much."""
-
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
-REPORTED = 100_000  # looks between two reports of progress
-
 CHUNK = 1000  # objects whose referents are read in one call
 MOST_OBJECTS = 100  # to look through for a class that has no name
-LONG = 10_000  # length from which on a list is checked for being all numbers and texts
 FEW = 64  # `gc.get_referrers` searches for up to so many: its effort grows with each
 CALLED = {"workbench.api", "workbench.api.observing"}  # called with refs that their caller holds
-_LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 NEAR = 20_000
 """Most objects near a person's variables to look at first; longer containers are left out."""
@@ -53,33 +49,34 @@ _one_at_a_time = threading.Lock()  # two searches would find each other
 def find_referrers(
     targets: dict[str, Any],
     roots: Mapping[str, Any],
-    deep: bool = False,
-    most: int | None = None,
-    progress: Callable[[int], None] = lambda looked_at: None,
+    budget: SearchBudget,
 ) -> tuple[tuple[Place, ...], bool, int]:
     """Find all that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
     ``roots`` are names beside those of modules and running functions; a text behind `ROOT_NOTE`
-    says where the name is. ``most``: objects to look at. ``progress`` is told from time to time
-    how many that were. Returns places, whether the search was complete, and how many objects it
+    says where the name is. Returns places, whether the search was complete, and how many objects it
     looked at.
     """
-    if most is None:
-        most = MOST_DEEP_LOOKS if deep else MOST_LOOKS
+    with searching(targets, roots, budget) as search:
+        complete = search.run()
+        found = tuple(each.place for each in search.places(complete))
+        return found, complete, search.looked_at
+
+
+@contextmanager
+def searching(
+    targets: dict[str, Any], roots: Mapping[str, Any], budget: SearchBudget
+) -> Iterator[ReferrerSearch]:
+    """Make a search for ``targets``, which is emptied. One at a time."""
     with _one_at_a_time:
-        search = _Search(targets, roots, most, progress)
+        search = ReferrerSearch(targets, roots, budget)
         try:
-            complete = search.run()
-            return search.places(complete), complete, search.looked_at
+            yield search
         finally:
             search.forget()
 
 
-class _EnoughError(Exception):
-    pass
-
-
-class _Search:
+class ReferrerSearch:
     """One search. Its nodes are kept until `forget`, so that no id is used again.
 
     No list, closure or generator of ours may refer to a node unless it is in ``_own``: the
@@ -90,33 +87,41 @@ class _Search:
         self,
         targets: dict[str, Any],
         roots: Mapping[str, Any],
-        most: int,
-        progress: Callable[[int], None],
+        budget: SearchBudget,
     ) -> None:
-        self._looks, self._most, self._use = 0, most, most // 2
-        self._progress, self._reported = progress, 0
+        self._budget = budget
         self._pass = 0  # looks for one call of `gc.get_referrers`
-        self._graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
+        self.graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
         while targets:  # `targets` mustn't keep them: references are counted
-            self._graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
+            self.graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
+        self.is_inside: set[int] = set()  # what is part of a target, and so no reason
         self._closed: set[int] = set()  # what has a root and needs no further search
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # arrays, tuples and untracked dicts
         self._is_complete = True
-        self._flat: dict[int, bool] = {}  # by long list
+        self._flat = FlatLists()
         self._kinds = Kinds()
         # Containers of ours that refer to nodes.
-        self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
+        self._own = {id(self.graph.nodes), id(self._unseen), id(roots)}
         self._own.add(id(threading.current_thread()))
         self._main = vars(sys.modules["__main__"])
-        self._namespaces: dict[int, Name] = {}
+        self.namespaces: dict[int, Name] = {}
         self._begin(roots)
         self.looked_at = len(self._values)  # even if it may look at nothing more
-        for target in self._graph.targets.values():
+        for target in self.graph.targets.values():
             self._known(target)
 
+    def arrow_buffers(self) -> dict[int, Buffers]:
+        """Return the buffers of all of Arrow's objects that were found, by id."""
+        hidden = list(self._unseen.values())
+        return {id(each): arrow_buffers(each) for each in hidden if self._kinds[type(each)] == 3}
+
+    def held(self) -> Counter[int]:
+        """Return how many references the search has to each object that it keeps."""
+        return Counter([*self.graph.nodes, *self._unseen, *map(id, self._values)])
+
     def forget(self) -> None:
-        self._graph.nodes.clear()
+        self.graph.nodes.clear()
         self._unseen.clear()
         self._values.clear()
 
@@ -133,8 +138,8 @@ class _Search:
             self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
-                self._namespaces.setdefault(id(vars(module)), self._module(name, module))
-        self._namespaces[id(self._main)] = Name("")
+                self.namespaces.setdefault(id(vars(module)), name_of(name, module, self._main))
+        self.namespaces[id(self._main)] = Name("")
         for name, value in list(self._main.items()):
             if name not in _SAME:
                 keeper = "output" if is_output(name) else "variable"
@@ -146,7 +151,7 @@ class _Search:
         figures = sys.modules.get("matplotlib._pylab_helpers")
         for number, manager in list(figures.Gcf.figs.items()) if figures else ():
             plt = sys.modules.get("matplotlib.pyplot")
-            path, before = self._named_module("matplotlib.pyplot", plt)
+            path, before = expression_for("matplotlib.pyplot", plt, self._main)
             cut = f"{before}{path}.close({number!r})"
             self._name(manager, Root(Name(str(number), "figure"), cut))
             self._closed.add(id(manager))
@@ -157,25 +162,6 @@ class _Search:
     def _name(self, value: Any, root: Root) -> None:
         self._values.append(value)
         self._variables[id(value)].append(root)
-
-    def _module(self, name: str, module: types.ModuleType) -> Name:
-        path, before = self._named_module(name, module)
-        is_persons = references._is_own_module(name, getattr(module, "__file__", None))
-        return Name(path, "module", name, before, "attributes", not is_persons)
-
-    def _named_module(self, name: str, module: Any) -> tuple[str, str]:
-        """Return the expression for a module, and the import that it needs."""
-        for variable in (name, name.rpartition(".")[2], *_SHORT.get(name, ())):
-            if variable.isidentifier() and self._main.get(variable) is module:
-                return variable, ""
-        top = name.partition(".")[0]
-        free = self._main.get(top, sys.modules.get(top)) is sys.modules.get(top)
-        found: Any = sys.modules.get(top)
-        for part in name.split(".")[1:]:
-            found = getattr(found, "__dict__", {}).get(part)
-        if free and found is module and all(map(str.isidentifier, name.split("."))):
-            return name, f"import {name}; "
-        return f"__import__('sys').modules[{name!r}]", ""
 
     def _frames(self) -> None:
         """Note the variables of running functions. Those of our own functions are no reason."""
@@ -188,28 +174,19 @@ class _Search:
         code = frame.f_code
         package = str(frame.f_globals.get("__name__", ""))
         if not code.co_flags & CO_OPTIMIZED:
-            if id(frame.f_locals) not in self._namespaces and is_own(code.co_filename):
-                self._namespaces[id(frame.f_locals)] = Name("", "cell", package)
+            if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
+                self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
             return
         is_machinery = package.startswith(MACHINERY) or package in CALLED
         for name, value in references.locals_of(frame).items():
             if is_machinery:
                 self._values.append(value)
-                self._graph.ours.add(id(value))
+                self.graph.ours[id(value)] += 1
             else:
                 where = f"{code.co_name}()" + (f" in thread {thread!r}" if thread else "")
                 self._name(value, Root(Name(name, "runs", where)))
 
     # -- all there is -----------------------------------------------------------------------------
-
-    def _look(self, objects: int) -> None:
-        """Count these; raise if the search has looked at enough."""
-        if self._looks > self._most:
-            raise _EnoughError
-        self._looks += objects
-        if self._looks - self._reported >= REPORTED:
-            self._reported = self._looks
-            self._progress(max(self.looked_at, self._looks))
 
     def _look_near(self) -> None:
         """Find what the collector doesn't look into near a person's variables."""
@@ -241,9 +218,9 @@ class _Search:
             todo = [each for each in todo if not _is_long(each)]
         for inside in self._chunks(todo):
             for each in inside:
-                if type(each) in _LEAVES:
+                if type(each) in collector.LEAVES:
                     continue
-                hidden = _hides(each, self._kinds[type(each)])
+                hidden = hides(each, self._kinds[type(each)])
                 if (hidden or gc.is_tracked(each)) and id(each) not in seen:
                     seen.add(id(each))
                     found.append(each)
@@ -261,7 +238,7 @@ class _Search:
             new = {
                 id(each): each
                 for each in inside
-                if (kind := kinds[type(each)]) and _hides(each, kind)
+                if (kind := kinds[type(each)]) and hides(each, kind)
             }
             for number in new.keys() & unseen.keys():
                 del new[number]
@@ -269,22 +246,11 @@ class _Search:
             found += new.values()
         return found
 
-    def _is_flat(self, numbers: Any) -> bool:
-        """True of a long list that has only numbers and texts."""
-        if type(numbers) is not list or len(numbers) < LONG:
-            return False
-        if id(numbers) not in self._flat:
-            self._flat[id(numbers)] = all(
-                _LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
-                for at in range(0, len(numbers), LONG)
-            )
-        return self._flat[id(numbers)]
-
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
         """Yield what these refer to, `CHUNK` at a time."""
         for at in range(0, len(todo), CHUNK):
-            self._look(CHUNK)
-            chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
+            self._budget.spend(CHUNK)
+            chunk = [each for each in todo[at : at + CHUNK] if not self._flat.has(each)]
             inside = referents_of(chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)
@@ -294,7 +260,7 @@ class _Search:
         """Return everything that refers to one of these."""
         if len(wanted) <= FEW:
             self._pass = self._pass or len(but_tuples(gc.get_objects, None)) // PASS
-            self._look(self._pass)
+            self._budget.spend(self._pass)
             found = but_tuples(gc.get_referrers, *wanted.values())
         else:
             found = self._scan(but_tuples(gc.get_objects, None), wanted)
@@ -304,7 +270,7 @@ class _Search:
         found: list[Any] = []
         ids = wanted.keys()
         for at in range(0, len(todo), CHUNK):
-            self._look(CHUNK)
+            self._budget.spend(CHUNK)
             chunk = todo[at : at + CHUNK]
             arrays = [each for each in chunk if self._kinds[type(each)] == 1]
             found += [array for array in arrays if not ids.isdisjoint(map(id, referents(array)))]
@@ -315,13 +281,13 @@ class _Search:
 
     # -- back, step by step -----------------------------------------------------------------------
 
-    def places(self, complete: bool) -> tuple[Place, ...]:
+    def places(self, complete: bool) -> tuple[FoundPlace, ...]:
         self._unseen.clear()  # our references would be counted
         self._values.clear()
-        return self._graph.places(complete)
+        return self.graph.places(complete)
 
     def run(self) -> bool:
-        """Search; return True if it was complete.
+        """ReferrerSearch; return True if it was complete.
 
         First among objects that the collector looks into, then among the others: so the plain
         answers are found however many others there are.
@@ -332,18 +298,32 @@ class _Search:
                 before = set(self._unseen)
                 try:
                     look()
-                except _EnoughError:
+                except EnoughError:
                     self._is_complete = False
-                self._most = max(self._most, self._looks + self._use)  # to use what was found
+                self._budget.extend()
                 new = [thing for id, thing in self._unseen.items() if id not in before]
-                again = {id: self._graph.nodes[id] for id in self._expanded}
+                again = {id: self.graph.nodes[id] for id in self._expanded}
                 self._own |= {id(new), id(again)}
                 self._take(self._scan(new, again), again)
                 self._own -= {id(new), id(again)}
                 del new, again
                 self._expand_all()
-        except _EnoughError:
-            return False
+        except EnoughError:
+            self._is_complete = False
+        return self._is_complete
+
+    def go_on(self, targets: dict[str, Any]) -> bool:
+        """Search for these targets too, after `run`; return True if all was complete."""
+        self._own |= {id(targets), *self.is_inside}
+        for kind, thing in targets.items():
+            self.graph.targets[kind] = id(thing)
+            self.graph.nodes[id(thing)] = thing
+            self._known(id(thing))
+        self._budget.extend()
+        try:
+            self._expand_all()
+        except EnoughError:
+            self._is_complete = False
         return self._is_complete
 
     def _expand_all(self) -> None:
@@ -352,8 +332,8 @@ class _Search:
 
     def _frontier(self) -> dict[int, Any]:
         """Return what has to go, or has no name yet, and whose holders aren't searched yet."""
-        left = self._graph.missing() - self._expanded - self._closed
-        return {id: self._graph.nodes[id] for id in left}
+        left = self.graph.missing() - self._expanded - self._closed
+        return {id: self.graph.nodes[id] for id in left}
 
     def _expand(self, wanted: dict[int, Any]) -> None:
         self._own.add(id(wanted))
@@ -364,13 +344,13 @@ class _Search:
     def _known(self, number: int) -> None:
         """Note the variables whose value it is."""
         for root in self._variables.get(number, ()):
-            self._graph.roots[number][root] = None
+            self.graph.roots[number][root] = None
 
     def _take(self, found: list[Any], wanted: dict[int, Any]) -> None:
         for holder in found:
-            if id(holder) in self._own or type(holder) is _Search:
+            if id(holder) in self._own or type(holder) is ReferrerSearch:
                 continue
-            namespace = self._namespaces.get(id(holder))
+            namespace = self.namespaces.get(id(holder))
             if namespace is not None:
                 self._end_in(namespace, holder, wanted)
             elif isinstance(holder, Context) and not self._variable(holder):
@@ -381,22 +361,22 @@ class _Search:
     def _hold(self, holder: Any, wanted: dict[int, Any]) -> None:
         number, kind = id(holder), type(holder)
         for reference in references.references_of(holder, wanted):
-            if reference.child == id(kind) and len(self._graph.holders[id(kind)]) > MOST_OBJECTS:
+            if reference.child == id(kind) and len(self.graph.holders[id(kind)]) > MOST_OBJECTS:
                 continue  # of a class that has no name, one object with a name is enough
             if reference.child in self._widget_ids and (
                 number == self._widgets or kind is types.MethodType
             ):
                 self._end_widget(reference.child)
             elif is_ours(kind) or number == self._last_result:
-                self._graph.ours.add(reference.child)
+                self.graph.ours[reference.child] += 1
             else:
                 if number in self._closed:
                     reference = Reference(reference.child)
-                self._graph.add(holder, reference)
+                self.graph.add(holder, reference)
                 self._known(number)
                 if (root := ends_itself(holder, self._variable)) is not None:
                     self._closed.add(number)
-                    self._graph.roots[number][root] = None
+                    self.graph.roots[number][root] = None
                 self._go_on_with_owner(holder)
 
     def _go_on_with_owner(self, holder: Any) -> None:
@@ -405,8 +385,8 @@ class _Search:
         owner = kept_with(holder) if kept_with and type(holder).__module__ == _COPIES else None
         if owner is not None:
             self._closed.add(id(holder))
-            self._graph.copies.add(id(holder))
-            self._graph.add(owner, Reference(id(holder)))
+            self.graph.copies.add(id(holder))
+            self.graph.add(owner, Reference(id(holder)))
             self._known(id(owner))
 
     def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
@@ -422,13 +402,13 @@ class _Search:
     def _end_in_context(self, context: Context, wanted: dict[int, Any]) -> None:
         self._closed.update(each.child for each in references.references_of(context, wanted))
         for variable, value in list(context.items()):
-            if id(value) in self._graph.nodes:
+            if id(value) in self.graph.nodes:
                 path = self._variable(variable)
                 name = Name(path or variable.name, "context")
                 self._end(id(value), name, f"{path}.set(None)" if path else "")
 
     def _end_widget(self, number: int) -> None:
-        widget = self._graph.nodes[number]
+        widget = self.graph.nodes[number]
         path = self._variable(widget)
         module = "__import__('sys').modules['ipywidgets.widgets.widget']"
         place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
@@ -439,7 +419,7 @@ class _Search:
         )
 
     def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
-        self._graph.roots[number][Root(name, cut, coarse)] = None
+        self.graph.roots[number][Root(name, cut, coarse)] = None
 
     def _variable(self, thing: Any) -> str:
         """Return a person's variable that is this thing, or ''; not ``_``, soon another."""
@@ -448,7 +428,6 @@ class _Search:
 
 
 _COPIES = "workbench.interop.shared_arguments"
-_SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 """Variables of IPython whose content has plainer names, too."""
 
@@ -459,10 +438,3 @@ def _by_id(thing: Any) -> tuple[int, Any]:
 
 def _is_long(thing: Any) -> bool:
     return isinstance(thing, list | dict | tuple | set | frozenset) and len(thing) > NEAR
-
-
-def _hides(thing: Any, kind: int) -> bool:
-    """True of an array, tuple or untracked dict that may refer to other things."""
-    if kind == 2:
-        return type(thing) is tuple or not gc.is_tracked(thing)
-    return kind == 3 or (kind == 1 and (thing.base is not None or thing.dtype.hasobject))

@@ -59,7 +59,9 @@ def held(
     value: Any = None,
 ) -> dict[int, Places]:
     """Answer `queries.Held`; ``roots`` hold things beside this process's variables."""
-    return survey(held_by, {name: value} if name else {**main_variables(), **roots()})
+    if name:  # a person asks: as far as there are nodes
+        return survey(held_by, {name: value}, clock=lambda: 0.0)
+    return survey(held_by, {**main_variables(), **roots()})
 
 
 def survey(
@@ -143,6 +145,8 @@ def _inside(path: str, thing: Any) -> Iterator[Step]:
         if thing.dtype.hasobject:
             for place, value in enumerate(thing.flat):
                 yield f"{path}[{place}]", value, thing.ndim == 1
+        elif thing.base is not None:  # perhaps an object's pages, copied when they are written
+            yield path, thing.base, False
     elif isinstance(thing, set | frozenset):
         for value in list(thing):
             yield f"an element of {path}", value, True

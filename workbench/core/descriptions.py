@@ -61,6 +61,34 @@ class Account(Record, frozen=True):
     unknown: tuple[str, ...] = ()
 
 
+class Holder(Record, frozen=True):
+    """One thing that keeps a value which isn't stored: its place, and the bytes that it would free.
+
+    ``goes``: the value goes with it, for nothing else keeps it. ``part``: it keeps only a part of
+    the value, so many bytes; 0: the value itself.
+    """
+
+    place: Place
+    frees: int
+    goes: bool
+    part: int = 0
+
+
+class ValueAccount(Record, frozen=True):
+    """Why a value is in the memory of its process: ``nbytes`` of it, shared parts included.
+
+    ``together``: bytes that all ``holders`` would free. ``complete``: the search looked at
+    everything, else at ``seen`` objects.
+    """
+
+    what: str
+    nbytes: int
+    holders: tuple[Holder, ...]
+    together: int
+    complete: bool = True
+    seen: int = 0
+
+
 class ObjectDescription(Record, frozen=True):
     """Summary of one object. ``task`` will make it; ``actor`` is the one whose handles refer to it.
 

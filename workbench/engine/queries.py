@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from workbench.core.descriptions import Account, ObjectDescription
+from workbench.core.descriptions import Account, ObjectDescription, ValueAccount
 from workbench.core.events import Output
 from workbench.core.snapshot import Change, JobRecord, Snapshot
 from workbench.engine.records import Running, Shown
@@ -170,6 +170,17 @@ class Held(Query[dict[int, Places]], frozen=True):
 
     name: str = ""
     value: Any = None
+
+
+class Keepers(Query[ValueAccount], frozen=True):
+    """What keeps a value in this process's own memory, and what each holder would free.
+
+    ``box`` has the value, alone, and is emptied: references are counted, so nothing else of the
+    caller's may refer to it. ``deep``: search all there is.
+    """
+
+    box: list[Any]
+    deep: bool = False
 
 
 class ShownBy(Query[Shown | None], frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench import api
 from workbench.api.actors import ActorHandle
@@ -28,14 +28,23 @@ Meant = ObjectRef | str
 """Argument for `api`: a ref, or the name or id of an object."""
 
 
-def objects_meant(
-    notebook: Notebook, text: str, words: list[str], shown: bool = False
-) -> list[tuple[str, Meant]]:
+class OwnValue(NamedTuple):
+    """A value of this process's own, in a list: `queries.Keepers` empties it. ``has_stored``: parts
+    of it, or a copy, are in the store."""
+
+    box: list[Any]
+    has_stored: bool = False
+
+
+Named = tuple[str, Meant | OwnValue]
+"""What a word means, behind the person's name for it."""
+
+
+def objects_meant(notebook: Notebook, text: str, words: list[str]) -> list[tuple[str, Meant]]:
     """Return the objects that a line names, each with the person's name for it.
 
     ``text`` is the part of the line with the ``words``. A word is a variable that has a ref or a
-    list of refs, a name in the store, a variable that shows a stored object, an id, or an
-    expression. ``shown``: refs and arrays within other things count too.
+    list of refs, a name in the store, a variable that is a stored object, an id, or an expression.
 
     Raises
     ------
@@ -46,23 +55,43 @@ def objects_meant(
     """
     if not api.is_initialized():
         raise MagicError("No session is running, so nothing is stored.")
+    found = []
+    for label, what in anything_meant(notebook, text, words, only_stored=True):
+        if isinstance(what, OwnValue):
+            kind = type(what.box[0]).__name__
+            raise MagicError(
+                f"`{label}` is a {kind} that has nothing of the store: no ref, and no array that "
+                "shows a stored object."
+            )
+        found.append((label, what))
+    return found
+
+
+def anything_meant(
+    notebook: Notebook, text: str, words: list[str], only_stored: bool = False
+) -> list[Named]:
+    """Return the same, and values that aren't stored, or only in part.
+
+    ``only_stored``: those only where there is nothing stored.
+    """
     if _REPR.search(text):  # refs as they print
         words = _REPR.sub(r"\1", text).split()
     elif len(words) > 1 and not all(map(_is_whole, words)) and _is_whole(text):
         words = [text]  # one expression with spaces in it
-    return [found for word in words for found in _one(notebook, unquoted(word), shown)]
+    return [each for word in words for each in _one(notebook, unquoted(word), only_stored)]
 
 
-def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Meant]]:
+def _one(notebook: Notebook, word: str, only_stored: bool) -> Iterator[Named]:
     variables = notebook.variables
-    value = variables.get(word)
-    refs = _refs(word, value)
+    refs = _refs(word, variables.get(word))
     if refs:
         yield from refs
     elif api.engine().ask(Lookup(word)) is not None:
+        if word in variables and not only_stored:
+            yield word, OwnValue([variables[word]], has_stored=True)
         yield word, word
     elif word in variables:
-        yield from _shown(notebook, word, value, shown)
+        yield from _shown(notebook, word, variables[word], only_stored)
     elif (ref := api.engine().ask(Lookup(word, or_id=True))) is not None:
         yield ref.hex(), ref.hex()
     elif (wrong := _mistake(word)) and not word.isalnum():
@@ -75,29 +104,28 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
         )
     else:
         value = notebook.shell.ev(word)
-        yield from _refs(word, value) or _shown(notebook, word, value, shown)
+        yield from _refs(word, value) or _shown(notebook, word, value, only_stored)
 
 
-def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[tuple[str, Meant]]:
-    """Yield what a value is, or shows, of the store."""
-    for key, ref in notebook.bindings.held().items():
-        if key.partition(ROOT_NOTE)[0] == word:
-            yield word, ref
-            return
-    inside = {
-        id: places[0][0]
-        for id, places in api.engine().ask(Held(word, value)).items()
-        if shown or places[0][0] == word
-    }
-    if not inside:
-        about = "no ref, and no array that shows a stored object."
-        if isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value):
-            about = f"it may be an object's id, and `${word}` puts that into the line."
+def _shown(notebook: Notebook, word: str, value: Any, only_stored: bool) -> Iterator[Named]:
+    """Yield what a value is of the store, else what it shows, and the value."""
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value):
         raise MagicError(
-            f"`{word}` is a {type(value).__name__} that has nothing of the store: {about}"
+            f"`{word}` is a str that may be an object's id: `${word}` puts that into the line."
         )
-    for id, path in inside.items():
-        yield path, f"{id:016x}"
+    stored: list[tuple[str, Meant]] = [
+        (word, ref)
+        for key, ref in notebook.bindings.held().items()
+        if key.partition(ROOT_NOTE)[0] == word
+    ]
+    stored = stored[:1] or [
+        (places[0][0], f"{id:016x}")
+        for id, places in api.engine().ask(Held(word, value)).items()
+        if not only_stored or places[0][0] == word
+    ]
+    if not stored or not only_stored:
+        yield word, OwnValue([value], bool(stored))
+    yield from stored
 
 
 def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:

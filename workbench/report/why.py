@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.core.descriptions import Account, PinRecord
+from workbench.core.descriptions import Account, Holder, PinRecord, ValueAccount
 from workbench.core.events import Place
 from workbench.core.snapshot import WorkerRecord
-from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds
+from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds, joined
 from workbench.report import facts, reasons
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
@@ -22,11 +22,13 @@ FUNCTION = "function "
 
 @dataclass(frozen=True)
 class ReasonText:
-    """One reason. ``action`` says how to end it, ``code`` is the same to paste, if there is any."""
+    """One reason. ``action`` says how to end it, ``code`` is the same to paste, if there is any;
+    ``frees``: what that frees, if it is known."""
 
     text: str
     action: str
     code: str = ""
+    frees: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,19 +39,27 @@ class Why(Rich):
     reasons: tuple[ReasonText, ...]
     complete: bool = True  # all processes searched everywhere
     unknown: tuple[str, ...] = ()  # what the engine can't tell
+    together: str = ""  # what letting go of all of them frees
 
     def _text(self) -> str:
         known = " that is known here" if self.unknown else ""
         head = ". Why it is here:" if self.reasons else f": nothing{known} keeps it."
-        lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
-        return "\n".join([f"{self.what}{head}", *lines, *self._unknown("  ")])
+        lines = [
+            f"  {r.text}\n    to let go: {r.action}" + (f"\n    frees {r.frees}" if r.frees else "")
+            for r in self.reasons
+        ]
+        return "\n".join([f"{self.what}{head}", *lines, *self._unknown("  "), *self._together()])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
             return page(str(self))
-        rows = tuple((reason.text, reason.action) for reason in self.reasons)
-        table = Table(("why it is here", "to let go"), rows).html()
-        return page(self.what, table, *self._unknown(""))
+        width = 3 if any(reason.frees for reason in self.reasons) else 2
+        heads = ("why it is here", "to let go", "frees")[:width]
+        rows = tuple((each.text, each.action, each.frees)[:width] for each in self.reasons)
+        return page(self.what, Table(heads, rows).html(), *self._unknown(""), *self._together())
+
+    def _together(self) -> list[str]:
+        return [self.together] if self.together else []
 
     def _unknown(self, indent: str) -> list[str]:
         return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
@@ -105,12 +115,73 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
     return Why(what, tuple(_each_code_once(found)), complete, account.unknown)
 
 
+def why_value(account: ValueAccount, name: str) -> Why:
+    """Put into words what keeps a value that isn't stored. ``name``: what the person calls it, or
+    ''."""
+    what = f"{account.what}, {human_bytes(account.nbytes)} of this process's own memory"
+    looks_deep = f"%why {name} --deep" if name else "why(…, deep=True)"
+    found = [
+        ReasonText(
+            _keeper(each.place) + (f", with {human_bytes(each.part)} of it" if each.part else ""),
+            _ending(each.place, "this process") or f"`{each.place.cut}`",
+            "" if each.place.keeper in ("local", "context") else each.place.cut,
+            _frees(each, account, name),
+        )
+        for each in account.holders
+    ]
+    if not account.complete:
+        text = f"more not found among the first {human_count(account.seen)} objects"
+        found.append(ReasonText(text, f"`{looks_deep}` looks at all"))
+    elif not found:
+        what += ", which only this question refers to"
+    together = f"All of them together free {human_bytes(account.together)}."
+    if len(account.holders) < 2:
+        together = ""
+    return Why(what, tuple(_each_code_once(found)), account.complete, together=together)
+
+
+def _frees(holder: Holder, account: ValueAccount, name: str) -> str:
+    """Word what goes with one holder alone."""
+    freed = human_bytes(holder.frees)
+    shared = sum({each.place.kind: each.part for each in account.holders}.values())
+    if holder.goes:
+        more = shared if not holder.part and holder.frees < account.nbytes else 0
+        return f"{freed}; others have {human_bytes(more)} of it, too" if more else freed
+    others = [
+        _keeper(each.place)
+        for each in account.holders
+        if each is not holder and each.place.kind == holder.place.kind
+    ]
+    if holder.part and not all(each.part for each in account.holders):
+        others.insert(0, f"`{name}`" if name else "the value itself")
+    if len(others) > MOST_OTHERS:
+        others[MOST_OTHERS:] = [f"{len(others) - MOST_OTHERS} more"]
+    keep = f"also held {f'by {joined(others)}' if others else UNSHOWN}"
+    is_little = holder.frees < LITTLE * account.nbytes
+    return f"nothing alone: {keep}" if is_little else f"{freed} of other things alone: {keep}"
+
+
+MOST_OTHERS = 3
+"""Others that are named where one holder alone frees nothing."""
+
+UNSHOWN = (
+    "where Python doesn't show it: in C code (say, what `atexit` was given), or in an expression"
+)
+
+LITTLE = 0.01
+"""Share of a value; what frees less than that frees nothing."""
+
+LEAST_OWN = 1 << 16
+"""Bytes of its own from which on a value that shows stored objects is explained besides them."""
+
+
 def _each_code_once(found: Iterable[ReasonText]) -> Iterator[ReasonText]:
     """Leave out code that an earlier reason has: a second run would fail, or hit something else."""
     told: set[str] = set()
     for reason in found:
         again = reason.code and reason.code in told
-        yield ReasonText(reason.text, f"{reason.action}, as above") if again else reason
+        action = f"{reason.action}, as above"
+        yield ReasonText(reason.text, action, frees=reason.frees) if again else reason
         told.add(reason.code)
 
 
@@ -221,15 +292,29 @@ def _keeper(place: Place) -> str:
             return "what IPython or Workbench is doing just now"
         case "outside":
             of = f"{place.path} objects, which are" if place.path else "what is"
-            hidden = "in C code (say, what `atexit` was given), or in an expression"
-            return f"{of} held where Python doesn't show it: {hidden}"
+            return f"{of} held {UNSHOWN}"
     return f"{path}{many}"
 
 
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
-    here = processes.is_here(pin.client)
+    here, name = processes.is_here(pin.client), processes.name(pin.client)
     free = reasons.let_go(pin, asked.name, asked.ref)  # '' if arrays keep the bytes in any case
     other = f"; or {free}" if free and not here else ""
+    if ending := _ending(place, "this process" if here else name, free, other):
+        return ending
+    if here:
+        return f"`{place.cut}`"
+    if namespace := processes.namespace(pin.client):
+        return f"`{place.cut}` in a cell of `%%remote --actor {namespace}`{other}"
+    if worker := processes.pool_worker(pin.client):  # no cell can be sent to a particular worker
+        if worker.host:  # its pid is another machine's, or the cluster manages it
+            return f"end {name}, process {worker.pid} on {worker.host}{other}"
+        return f"`{_code_to_end(worker)}` ends {name}, and another takes its place{other}"
+    return f"in {name}: `{place.cut}`{other}"
+
+
+def _ending(place: Place, process: str, free: str = "", other: str = "") -> str:
+    """Word what ends a reason, if that isn't just to run its code; else return ''."""
     match place.keeper:
         case "local" | "context" if place.cut:
             return f"`{place.cut}` in the thread or task that set it{other}"
@@ -241,21 +326,10 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         case "own":
             return f"ask again in another cell{other}"
         case "outside":
-            return free or "end what uses it, or restart " + (
-                "this process" if here else processes.name(pin.client)
-            )
+            return free or f"end what uses it, or restart {process}"
     if not place.cut:
         return free or f"set {_keeper(place)} to something else, or end what uses it"
-    if here:
-        return f"`{place.cut}`"
-    if namespace := processes.namespace(pin.client):
-        return f"`{place.cut}` in a cell of `%%remote --actor {namespace}`{other}"
-    if worker := processes.pool_worker(pin.client):  # no cell can be sent to a particular worker
-        name = processes.name(pin.client)
-        if worker.host:  # its pid is another machine's, or the cluster manages it
-            return f"end {name}, process {worker.pid} on {worker.host}{other}"
-        return f"`{_code_to_end(worker)}` ends {name}, and another takes its place{other}"
-    return f"in {processes.name(pin.client)}: `{place.cut}`{other}"
+    return ""
 
 
 def _code_to_end(worker: WorkerRecord) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from workbench.client.referrer_search import find_referrers
+from workbench.client.search_budget import SearchBudget
 from workbench.core.events import Place
 
 
@@ -28,7 +29,7 @@ def search(*targets: Any, most: int = 10**9) -> tuple[list[Place], bool, int]:
     del targets
 
     def run() -> None:
-        found.append(find_referrers(by_kind, {}, most=most))
+        found.append(find_referrers(by_kind, {}, SearchBudget(most)))
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -20,7 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.client.referrer_search import find_referrers
+from workbench.client.search_budget import SearchBudget
 from workbench.client.survey import held
+from workbench.client.value_holders import holders_of
 from workbench.core.descriptions import Account, ObjectDescription, PinRecord, TaskRecord
 from workbench.core.events import USUAL, Output
 from workbench.core.snapshot import (
@@ -89,6 +91,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             queries.Peek: self.peek,
             queries.Here: self._here,
             queries.Held: lambda *named: held(self.held_by, self.listener.roots, *named),
+            queries.Keepers: holders_of,
             queries.ShownBy: self.shown,
             queries.StoredAs: self.stored_as,
             queries.WhenFull: lambda let_go: None,  # they make room themselves
@@ -253,7 +256,8 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             return
         with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at too
             roots = self.listener.roots()
-            looked = apart.submit(find_referrers, self.kept(id), roots, deep).result()
+            kept, budget = self.kept(id), SearchBudget.usual(deep)
+            looked = apart.submit(find_referrers, kept, roots, budget).result()
         places, complete, seen = looked
         for kind in kinds:
             of_kind = tuple(place for place in places if place.kind == kind)

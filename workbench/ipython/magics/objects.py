@@ -10,14 +10,14 @@ from IPython.core.magic_arguments import argument
 from workbench import api
 from workbench.api.observing import asked_by
 from workbench.engine.base import acting_on
-from workbench.engine.queries import Lookup, Reasons
+from workbench.engine.queries import Keepers, Lookup, Reasons
 from workbench.errors import ObjectLostError
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.freshness import compared
-from workbench.ipython.meant import Meant, objects_meant
+from workbench.ipython.meant import Meant, OwnValue, anything_meant, objects_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable
-from workbench.report.why import Why, Whys
+from workbench.report.why import LEAST_OWN, Why, Whys, why_value
 from workbench.report.why import why as in_words
 
 MOST_WHYS = 5
@@ -45,16 +45,22 @@ class KeepingMagics(NotebookMagics):
 
     @magic_arguments()
     @argument("--deep", action="store_true", help="look at all there is, however long it takes")
-    @argument("what", nargs="+", help=f"{_WHAT}, or a variable that shows an object")
+    @argument("what", nargs="+", help=f"{_WHAT}, or any variable")
     @line_magic
     def why(self, line: str) -> Why | Whys:
         """Say why an object is still here, and what would let go of each reason."""
         args = parse(self.why, line)
-        meant = objects_meant(self._notebook, as_written(line, args.what), args.what, shown=True)
-        found = tuple(
-            (label, self._why(what, args.deep, label)) for label, what in meant[:MOST_WHYS]
-        )
-        return found[0][1] if len(meant) == 1 else Whys(found, len(meant) - len(found))
+        meant = anything_meant(self._notebook, as_written(line, args.what), args.what)
+        found: list[tuple[str, Why]] = []
+        for label, what in meant[:MOST_WHYS]:
+            if not isinstance(what, OwnValue):
+                found.append((label, self._why(what, args.deep, label)))
+                continue
+            account = api.engine().ask(Keepers(what.box, args.deep))
+            if not what.has_stored or account.nbytes >= LEAST_OWN:
+                found.append((f"{label} in this process", why_value(account, label)))
+        others = len(meant[MOST_WHYS:])
+        return found[0][1] if len(found) == 1 and not others else Whys(tuple(found), others)
 
     def _why(self, what: Meant, deep: bool, label: str) -> Why:
         engine, bindings = api.engine(), self._notebook.bindings

@@ -1,0 +1,206 @@
+"""What memory ends with some references: objects that nothing else refers to, and their sizes.
+
+References are counted as the garbage collector counts them: an object whose references all come
+from inside is gone once nothing outside refers to any of them. Finds no names: that is
+`client.referrer_search`'s.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from workbench.client.collector import LEAVES, is_arrow
+from workbench.client.reference_graph import ALL, referents
+from workbench.client.references import is_ours
+from workbench.memory.segment import PrivateView, written_pages
+
+MOST, MOST_LEAVES = 500_000, 100_000
+"""Most objects that are noted, and numbers and texts: of more of these, a sample stands for all."""
+
+LONG = 1000  # length from which on an array of the items costs less than a loop
+MIX = 0x9E3779B97F4A7C15  # 2**64 by the golden ratio: spreads addresses
+
+LARGE = 1 << 16
+"""Bytes from which on a text counts by itself, and of an array only the pages that were written."""
+
+_APART = (types.ModuleType, type, types.CodeType)
+_LIBRARIES = {"IPython", "ipykernel", "tornado", "zmq"}
+"""Packages whose objects lead to all that a notebook has."""
+
+
+Buffers = list[tuple[int, int]]
+"""Address and bytes of each."""
+
+
+class Retained:
+    """The objects that can be reached from some, with the references that each has from elsewhere.
+
+    ``ours``: references that the caller has, by id. ``arrow``: the buffers of all Arrow objects,
+    by id: C++ counts who has them. ``stay``: ids of what isn't looked into, as modules' namespaces.
+    Keeps the objects, so that no id is used again.
+    """
+
+    def __init__(
+        self,
+        begin: Iterable[Any],
+        ours: Mapping[int, int],
+        arrow: Mapping[int, Buffers],
+        stay: Container[int],
+    ) -> None:
+        self.things: dict[int, Any] = {}
+        self._inside: dict[int, list[int]] = {}  # what each refers to
+        self._every = 1  # the sample has one of so many leaves
+        self._leaves: set[int] = set()
+        self._stay = stay
+        self.complete = True
+        inner = Counter[int]()
+        self._walk([*begin], inner)
+        probe = object()
+        self.things[id(probe)], number = probe, id(probe)
+        del probe
+        counts = dict(zip(self.things, map(sys.getrefcount, self.things.values()), strict=True))
+        none = counts.pop(number)
+        del self.things[number]
+        self._outside = {n: count - none - inner[n] - ours.get(n, 0) for n, count in counts.items()}
+        apart = [buffers for number, buffers in arrow.items() if number not in self.things]
+        self._apart = {address for buffers in apart for address, _ in buffers}
+
+    def _walk(self, todo: list[Any], inner: Counter[int]) -> None:
+        self.things.update((id(each), each) for each in todo)
+        is_apart = _Apart()
+        while todo:
+            is_array = isinstance(todo[-1], np.ndarray | np.flatiter)
+            inside = referents(todo[-1]) if is_array else gc.get_referents(todo[-1])
+            kept = self._inside[id(todo.pop())] = []
+            self._limit(len(inside))
+            for child in self._sampled(inside):
+                if child is None:
+                    continue
+                number = id(child)
+                if type(child) in LEAVES:
+                    self._leaves.add(number)
+                elif number not in self.things:
+                    if number in self._stay or is_apart[type(child)]:
+                        continue
+                    if len(self.things) >= MOST:
+                        self.complete = False
+                        continue
+                    todo.append(child)
+                self.things[number] = child
+                kept.append(number)
+            inner.update(kept)
+
+    def _limit(self, more: int) -> None:
+        """Make the sample smaller if there may be too many leaves with ``more``."""
+        before = self._every
+        while len(self._leaves) + more > MOST_LEAVES * (self._every // before):
+            self._every *= 2
+        if self._every > before:
+            left = self._sampled([self.things[number] for number in self._leaves])
+            for number in self._leaves - set(map(id, left)):
+                self._leaves.discard(number)
+                del self.things[number]
+
+    def _sampled(self, inside: list[Any]) -> list[Any]:
+        """Leave out leaves that aren't in the sample.
+
+        They are chosen by their address: of a leaf, all references are in the sample, or none.
+        """
+        if self._every == 1 or not inside:
+            return inside
+        number, every = len(inside), self._every
+        if number < LONG:
+            return [e for e in inside if id(e) * MIX >> 40 & every - 1 == 0 or _is_whole(e)]
+        mixed = np.fromiter(map(id, inside), np.uint64, number) * np.uint64(MIX)
+        chosen = mixed >> np.uint64(40) & np.uint64(every - 1) == 0
+        chosen |= np.fromiter(map(_is_whole, inside), bool, number)
+        return list(compress(inside, chosen))
+
+    def dead(self, ends: Mapping[int, int]) -> tuple[int, dict[int, int]]:
+        """Return the bytes that end with these references (by child, how many), and what stays.
+
+        That is, by id: the object that something outside refers to, and that leads to it.
+        """
+        stays: dict[int, int] = {}
+        begin = [n for n, outside in self._outside.items() if outside > ends.get(n, 0)]
+        for first in sorted(begin, key=lambda n: n in self._leaves):
+            todo = [first]
+            while todo:
+                number = todo.pop()
+                if number not in stays and ends.get(number, 0) < ALL:
+                    stays[number] = first
+                    todo += [each for each in self._inside.get(number, ()) if each in self.things]
+        gone = self.things.keys() - stays.keys()
+        return self._size(gone, self._apart | set(self._buffers(stays))), stays
+
+    def shared(self, stays: Mapping[int, int]) -> Counter[int]:
+        """Return the bytes that lead from each object that stays, each counted for one of them."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number, first in stays.items():
+            found[first].append(number)
+        return Counter({first: self._size(each, set()) for first, each in found.items()})
+
+    def _size(self, numbers: Iterable[int], but: set[int]) -> int:
+        total = 0
+        for number in numbers:
+            thing = self.things[number]
+            is_sample = number in self._leaves and not _is_whole(thing)
+            total += own_size(thing) * (self._every if is_sample else 1)
+        buffers = self._buffers(numbers)
+        return total + sum(buffers[address] for address in buffers.keys() - but)
+
+    def _buffers(self, numbers: Iterable[int]) -> dict[int, int]:
+        things = map(self.things.__getitem__, numbers)
+        return dict(each for thing in things for each in arrow_buffers(thing))
+
+
+def _is_whole(thing: Any) -> bool:
+    """True of what no sample stands for."""
+    return type(thing) not in LEAVES or sys.getsizeof(thing) >= LARGE
+
+
+class _Apart(dict[type, bool]):
+    """Cache by type: True of what others refer to as well, and which leads to all there is."""
+
+    def __missing__(self, kind: type) -> bool:
+        package = str(kind.__module__).partition(".")[0]
+        self[kind] = issubclass(kind, _APART) or is_ours(kind) or package in _LIBRARIES
+        return self[kind]
+
+
+def own_size(thing: Any) -> int:
+    """Return the bytes of an object itself, in this process's own memory."""
+    kind = type(thing)
+    if kind is PrivateView:
+        begin = np.frombuffer(thing, np.uint8).__array_interface__["data"][0]
+        return _written(begin, len(thing))
+    if isinstance(kind.__sizeof__, types.FunctionType):  # may count what is inside, too
+        return object.__sizeof__(thing)
+    if hasattr(kind, "estimated_size") and kind.__module__ == "builtins":  # polars'
+        return int(thing.estimated_size())
+    size = sys.getsizeof(thing)
+    if isinstance(thing, np.ndarray) and thing.flags.owndata and thing.nbytes >= LARGE:
+        return size - thing.nbytes + _written(thing.__array_interface__["data"][0], thing.nbytes)
+    return size
+
+
+def _written(address: int, length: int) -> int:
+    return sum(end - begin for begin, end in written_pages(address, length))
+
+
+def arrow_buffers(thing: Any) -> Buffers:
+    """Return the memory that an object of pyarrow's shows; of others none."""
+    if not is_arrow(type(thing)):
+        return []
+    if hasattr(thing, "buffers"):
+        return [(each.address, each.size) for each in thing.buffers() if each is not None]
+    parts = thing.chunks if hasattr(thing, "chunks") else thing.columns
+    return [each for part in parts for each in arrow_buffers(part)]

@@ -1,0 +1,83 @@
+"""What keeps a value that isn't stored, and what each holder would free: an answer of `%why`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from workbench.client.reference_graph import ALL
+from workbench.client.referrer_search import ReferrerSearch, searching
+from workbench.client.retained import Buffers, Retained
+from workbench.client.search_budget import SearchBudget
+from workbench.core.descriptions import Holder, ValueAccount
+from workbench.expressions import describe
+
+VALUE, PART = "value", "part"
+RUN = ("thread", "task", "call", "runs", "cell")
+MOST_PARTS, LEAST_PART = 3, 0.01
+"""Parts that others hold, too: so many are searched for, if they are so much of the value."""
+
+
+def holders_of(box: list[Any], deep: bool = False) -> ValueAccount:
+    """Answer `queries.Keepers`."""
+    with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at, too
+        return apart.submit(_find, box, deep).result()
+
+
+def _find(box: list[Any], deep: bool) -> ValueAccount:
+    with searching({VALUE: box.pop()}, {}, SearchBudget.usual(deep)) as search:
+        return _account(search)
+
+
+def _account(search: ReferrerSearch) -> ValueAccount:
+    search.run()
+    graph, target = search.graph, search.graph.targets[VALUE]
+    what, arrow = describe(graph.nodes[target]), search.arrow_buffers()
+    own, parts = _parts(search, arrow)
+    sizes = {kind: size for kind, (size, _) in parts.items()}
+    complete = search.go_on({kind: part for kind, (_, part) in parts.items()})
+    del parts
+    found, held = search.places(complete), search.held() + graph.ours
+    asked, needed = Counter[int](), graph.missing()
+    asked[id(getattr(threading.current_thread(), "_invoke_excepthook", None))] = ALL
+    if not graph.holders.get(target) and not graph.roots.get(target):  # made for the question
+        found = tuple(each for each in found if each.place.kind != VALUE)
+        asked[target] = ALL
+    every = sum((each.ends for each in found), asked)
+    begin = {target, *needed, *every, *graph.ours} & graph.nodes.keys() - graph.emptied
+    stay = graph.emptied | search.namespaces.keys()
+    memory = Retained(map(graph.nodes.__getitem__, begin), held, arrow, stay)
+    holders = []
+    for place, ends in found:
+        others = every - ends
+        alone = {n: number for n, number in ends.items() if number < ALL or not others[n]}
+        frees, stays = memory.dead(asked | alone)
+        goes = graph.targets[place.kind] not in stays
+        holders.append(Holder(place, frees, goes, sizes.get(place.kind, 0)))
+    if any(place.keeper in RUN for place, _ in found):
+        every.update(dict.fromkeys(needed, ALL))  # also what their code is about to use
+    nbytes, together = own + sum(sizes.values()), memory.dead(every)[0]
+    complete &= memory.complete
+    return ValueAccount(what, nbytes, tuple(holders), together, complete, search.looked_at)
+
+
+def _parts(
+    search: ReferrerSearch, arrow: Mapping[int, Buffers]
+) -> tuple[int, dict[str, tuple[int, Any]]]:
+    """Return the bytes that the value has alone, and what others hold, too: by kind, the bytes and
+    the object."""
+    target = search.graph.targets[VALUE]
+    inside = Retained([search.graph.nodes[target]], search.held(), arrow, search.namespaces)
+    search.is_inside.update(inside.things)
+    own, stays = inside.dead({target: ALL - 1})
+    if target in stays:  # by what is in it: those are its own holders
+        return inside.dead(dict.fromkeys(inside.things, ALL))[0], {}
+    shared = inside.shared(stays)
+    return own, {
+        f"{PART} {number}": (size, inside.things[number])
+        for number, size in shared.most_common(MOST_PARTS)
+        if size >= LEAST_PART * (own + shared.total())
+    }
