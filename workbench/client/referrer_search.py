@@ -31,6 +31,7 @@ from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
+HOLDER = 50  # looks that each thing counts for which refers to a known one
 CHUNK = 1000  # objects whose referents are read in one call
 MOST_OBJECTS = 100  # to look through for a class that has no name
 FEW = 64  # `gc.get_referrers` searches for up to so many: its effort grows with each
@@ -348,6 +349,7 @@ class ReferrerSearch:
 
     def _take(self, found: list[Any], wanted: dict[int, Any]) -> None:
         for holder in found:
+            self._budget.spend(HOLDER)
             if id(holder) in self._own or type(holder) is ReferrerSearch:
                 continue
             namespace = self.namespaces.get(id(holder))

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.client.reference_graph import ALL
 from workbench.client.referrer_search import ReferrerSearch, searching
-from workbench.client.retained import Buffers, Retained
+from workbench.client.retained import LARGE, Buffers, Retained
 from workbench.client.search_budget import SearchBudget
 from workbench.core.descriptions import Holder, ValueAccount
 from workbench.expressions import describe
@@ -79,5 +79,5 @@ def _parts(
     return own, {
         f"{PART} {number}": (size, inside.things[number])
         for number, size in shared.most_common(MOST_PARTS)
-        if size >= LEAST_PART * (own + shared.total())
+        if size >= max(LARGE, LEAST_PART * (own + shared.total()))
     }
