@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from workbench.core.loop_events import MeasuredProcess
 
-RESERVED, FREED = 5.0, 600.0
+RESERVED, FREED = 5.0, 60.0
 """Half-lives, in seconds, of memory that a process has and doesn't touch. It counts as taken at
 first. What was reserved is an array that will soon be filled, or else never will be; what was
 freed, and not given back, is used again."""
@@ -84,9 +84,10 @@ class DataLimits:
         return int(sum(known.untouched for known in self._known.values()))
 
     def decide(
-        self, processes: Iterable[MeasuredProcess], spare: int, available: int
+        self, processes: Iterable[MeasuredProcess], spare: int, available: int, headroom: int
     ) -> tuple[tuple[int, int, int], ...]:
-        """Return the limits for LimitData. ``spare`` of the ``available`` bytes aren't headroom.
+        """Return the limits for LimitData. ``spare`` of the ``available`` bytes aren't headroom;
+        a quarter of that is left to others in any case.
 
         A process that has raised its limit itself had a MemoryError (`system.data_limit`).
         """
@@ -99,7 +100,7 @@ class DataLimits:
                 known.floor = 0
             elif spare <= 0 and not known.floor:
                 known.floor = each.private + int(available * SHARE_WHEN_SHORT)
-            more = max(spare, known.floor - each.private, 0)
+            more = max(spare, min(known.floor - each.private, available - headroom // 4), 0)
             known.limit = min(each.data + more, known.own)
             limits.append((each.pid, known.limit, each.limit))
         return tuple(limits)

@@ -77,7 +77,7 @@ class MemoryMonitor:
         left = event.available - self.headroom
         spare = left - self._limits.note(event.processes, self._state.now)
         self._state.budget.room = spare if self.headroom else math.inf
-        limits = self._limits.decide(event.processes, spare, event.available)
+        limits = self._limits.decide(event.processes, spare, event.available, self.headroom)
         if limits:
             self._state.out.append(do.LimitData(limits))
         if left < 0 and self._ending not in self._scheduler.workers:

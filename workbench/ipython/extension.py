@@ -210,6 +210,7 @@ class Extension:
         self._notebook.begun.clear()
         self._router.leave_cell()
         self._notebook.calls.end()
+        data_limit.give_back()
 
 
 def _show_nothing(value: object) -> None:

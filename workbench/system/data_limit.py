@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from contextlib import suppress
@@ -20,6 +21,7 @@ _OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 
 _gauge = MemoryGauge()  # made now, as long as there is memory
 _reserve = bytes(LEAST)  # zeros, which Linux doesn't give memory to
+_left = 0  # bytes that the machine had left at the last error; 0: none, or that is over
 
 
 def reserve_less() -> None:
@@ -31,13 +33,25 @@ def reserve_less() -> None:
 def raise_after_error() -> None:
     """Let this process take some of the headroom after its MemoryError: to show it, and to clear
     up. The session sees that, and lets it. Any thread."""
-    global _reserve
+    global _reserve, _left
     _reserve = b""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != _OWN:
         _, data, _ = _gauge.of_process(os.getpid())
-        _set(max(soft, data + int(_gauge.read()[0] * SHARE_AFTER_ERROR)))
+        _left = _gauge.read()[0]
+        _set(max(soft, data + int(_left * SHARE_AFTER_ERROR)))
     _reserve = bytes(LEAST)
+
+
+def give_back() -> None:
+    """Give memory back that was freed since an error, when a cell has ended: small things that were
+    made since then keep the C library from it. Until twice as much is left as at the error."""
+    global _left
+    if _left:
+        with suppress(AttributeError):  # not glibc
+            ctypes.CDLL(None).malloc_trim(0)
+        if _gauge.read()[0] > 2 * _left:
+            _left = 0
 
 
 def restore() -> None:

@@ -25,7 +25,7 @@ class Machine:
         kernel = MeasuredProcess(1, 7, self.private * MB, self.data * MB, self.code, self.limit)
         available = self.left * MB
         spare = available - HEADROOM - self.limits.note([kernel], self.now)
-        ((pid, self.limit, before),) = self.limits.decide([kernel], spare, available)
+        ((pid, self.limit, before),) = self.limits.decide([kernel], spare, available, HEADROOM)
         assert (pid, before) == (7, kernel.limit)
         return round(self.limit / MB) - self.data
 
