@@ -18,10 +18,15 @@ READ_AT_ONCE = 1 << 16
 
 _MAPPING = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)\n"
-    r"(?:\w+: .*\n)*?Rss: +(\d+) kB\n(?:\w+: .*\n)*?Anonymous: +(\d+) kB\n",
+    r"(?:\w+: .*\n)*?Rss: +(\d+) kB\nPss: +(\d+) kB\n(?:\w+: .*\n)*?Anonymous: +(\d+) kB\n",
     re.MULTILINE,
 )
-"""Of ``smaps``: a mapping's bounds, access and path; its memory, and what of it is no file's."""
+"""Of ``smaps``: a mapping's bounds, access and path; its memory, this process's share of that, and
+what of it is no file's."""
+
+_PRESENT, _EXCLUSIVE = np.uint64(1 << 63), np.uint64(1 << 63 | 1 << 56)
+"""Bits of ``pagemap``: the page is in memory, and in this process alone. Of a page that was read
+and never written, the kernel's page of zeros is present, which is no memory of the process."""
 
 _KINDS = (
     ("store", re.compile(r".... /memfd:workbench")),
@@ -44,7 +49,7 @@ class ProcessMemory:
     def __init__(self) -> None:
         sizes = dict.fromkeys(("private", "files", "store", "shared", "stacks"), 0)
         stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
-        self._mappings: list[tuple[int, int, str]] = []
+        self._mappings: list[tuple[int, int, str, bool]] = []
         guard = 0  # end of the last mapping, if it is a page that nobody may touch
         for found in _MAPPING.finditer(Path("/proc/self/smaps").read_text()):
             begin, end = (int(part, 16) for part in found.group(1, 2))
@@ -52,12 +57,13 @@ class ProcessMemory:
             kind = next((kind for kind, form in _KINDS if form.match(named)), "private")
             if begin == guard and 0 <= stack - (end - begin) <= PAGE:
                 kind = "stacks"  # the C library puts such a page below each thread's
-            resident, anonymous = (int(kB) * 1024 for kB in found.group(5, 6))
+            resident, proportional, anonymous = (int(kB) * 1024 for kB in found.group(5, 6, 7))
             if kind == "store":  # pages that were copied to be written to are private
                 sizes["private"] += anonymous
                 resident -= anonymous
             sizes[kind] += resident
-            self._mappings.append((begin, end, kind))
+            is_forked = proportional < resident  # a child has the pages, too
+            self._mappings.append((begin, end, kind, is_forked))
             guard = end if found[3].startswith("---") and end - begin == PAGE else 0
         self.private, self.files, self.store, self.shared, self.stacks = sizes.values()
         self.resident = sum(sizes.values())
@@ -69,15 +75,17 @@ class ProcessMemory:
         A large array of ``numpy.empty`` or ``zeros`` takes memory only where somebody has written.
         """
         place = bisect_right(self._mappings, (address + 1,)) - 1
-        known = place >= 0 and address < self._mappings[place][1]  # else mapped since
+        _, end, kind, is_forked = self._mappings[place]
+        kind = kind if address < end else "private"  # mapped since
+        wanted = _PRESENT if is_forked else _EXCLUSIVE
         first, last = address // PAGE, -(-(address + nbytes) // PAGE)
         pages = 0
         with suppress(OSError), open("/proc/self/pagemap", "rb", buffering=0) as file:
             file.seek(8 * first)
             for left in range(last - first, 0, -READ_AT_ONCE):
-                entries = np.frombuffer(file.read(8 * min(left, READ_AT_ONCE)), np.int64)
-                pages += int((entries < 0).sum())  # bit 63: see the kernel's pagemap.rst
-        return min(pages * PAGE, nbytes), self._mappings[place][2] if known else "private"
+                entries = np.frombuffer(file.read(8 * min(left, READ_AT_ONCE)), np.uint64)
+                pages += int((entries & wanted == wanted).sum())  # see the kernel's pagemap.rst
+        return min(pages * PAGE, nbytes), kind
 
 
 def _python() -> tuple[int, int]:

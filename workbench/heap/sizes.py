@@ -40,8 +40,9 @@ Parts = Iterable[tuple[Iterable[Any], float]]
 def own_size(thing: Any) -> int:
     """Return the bytes of an object without what it refers to, as allocators round them."""
     kind = type(thing)
-    is_python = type(kind.__sizeof__) is FunctionType  # may count what is inside, or run long
-    size = object.__sizeof__(thing) if is_python or kind in _SHOWING else sys.getsizeof(thing)
+    # Its own method may count what it shows or refers to, too.
+    counts_more = type(kind.__sizeof__) is FunctionType or _LOOKS[kind] in (_array, _arrow)
+    size = object.__sizeof__(thing) if counts_more else sys.getsizeof(thing)
     if kind.__dictoffset__ < 0 and sys.version_info < (3, 13):
         size += 16 + 9 * len(gc.get_referents(thing))  # attributes, beside the object
     return -(-size // 16) * 16
@@ -69,13 +70,7 @@ class _Looks(dict[type, Callable[[Any], Parts]]):
         by_base = (look for base, look in _BY_BASE if issubclass(kind, base))
         other = _shared if package in _BARRIERS else _LIBRARIES.get(package, _object)
         self[kind] = look = next(by_base, other)
-        if look in (_array, _arrow):
-            _SHOWING.add(kind)
         return look
-
-
-_SHOWING: set[type] = set()
-"""Classes whose ``__sizeof__`` counts what they show."""
 
 
 def _nothing(thing: Any) -> Parts:
@@ -133,26 +128,32 @@ def _array(array: Any) -> Parts:
 # -- libraries whose memory Python doesn't see -----------------------------------------------------
 
 
+def _blocks(made: Iterable[Any]) -> Parts:
+    """Return the blocks in objects that were made just now: their ids will be used again."""
+    found = [part for each in made for some, _ in _LOOKS[type(each)](each) for part in some]
+    return (([part for part in found if type(part) is Block], 1.0),)
+
+
 def _arrow(thing: Any) -> Parts:
     for inside in ("chunks", "columns"):
         if hasattr(thing, inside):
-            return ((getattr(thing, inside), 1.0),)
+            return _blocks(getattr(thing, inside))
     buffers = thing.buffers() if hasattr(thing, "buffers") else [thing]
-    known = [each for each in buffers if hasattr(each, "address")]
-    return (([Block(each.address, each.size) for each in known], 1.0),)
-
-
-def _pandas(thing: Any) -> Parts:
-    inside = gc.get_referents(thing)
-    if type(thing).__module__.startswith("pandas._libs") and hasattr(thing, "sizeof"):
-        inside.append(Block(id(thing) + 16, thing.sizeof()))  # a hash table
-    return ((inside, 1.0),)
+    return (
+        ([Block(each.address, each.size) for each in buffers if hasattr(each, "address")], 1.0),
+    )
 
 
 def _polars(thing: Any) -> Parts:
     if hasattr(thing, "get_columns"):
-        return ((thing.get_columns(), 1.0),)
-    return (([thing.to_arrow()], 1.0),) if hasattr(thing, "to_arrow") else _object(thing)
+        return _blocks(thing.get_columns())
+    return _blocks([thing.to_arrow()]) if hasattr(thing, "to_arrow") else _object(thing)
+
+
+def _sklearn(thing: Any) -> Parts:
+    if hasattr(thing, "node_count"):  # a tree, which shows its memory as arrays
+        return _blocks(thing.__getstate__().values())
+    return _object(thing)
 
 
 def _torch(thing: Any) -> Parts:
@@ -170,5 +171,10 @@ _BY_BASE: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (CodeType, _shared),
 )
 
-_LIBRARIES = {"pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
+_LIBRARIES = {
+    "polars": _polars,
+    "pyarrow": _arrow,
+    "sklearn": _sklearn,
+    "torch": _torch,
+}
 _LOOKS = _Looks()
