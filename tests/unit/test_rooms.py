@@ -54,7 +54,8 @@ ipython         neutral api core.events core.logs core.snapshot engine engines.c
 report          pure core.descriptions core.events core.snapshot engine.base engine.queries
                 expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
-widgets         pure api context core.snapshot engine.base engine.queries report serialization.costs
+widgets         pure api context core.snapshot engine.base engine.queries heap report
+                serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions

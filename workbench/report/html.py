@@ -61,13 +61,15 @@ class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
-    answered yet. Raises `ValueError` if there is no such part.
+    answered yet. ``process``: a bar of this process's own memory. Raises `ValueError` if there is
+    no such part.
     """
 
     parts: tuple[str, ...]
     snapshot: Snapshot
     held: Held | None = None
     late: bool = False
+    process: view_texts.Bar | None = None
 
     def __post_init__(self) -> None:
         wrong = [part for part in self.parts if part not in PARTS]
@@ -99,7 +101,9 @@ class Still(Rich):
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
+        blocks = VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
+        has_bar = part == "occupancy" and self.process is not None
+        return [*blocks, *bar_blocks(self.process)] if has_bar and self.process else blocks
 
 
 def block_text(block: Block) -> str:

@@ -18,9 +18,9 @@ from workbench.report.view_texts import BAR_PARTS, Bar
 MOST_HOLDERS, LARGEST = 15, 5
 """Holders that have a row of their own; and in the note of a `MemoryError`."""
 
-SHARE, UNNAMED = 0.005, 10_000_000
-"""A holder has a row from this share of all memory on, or from these bytes on if it is a part of a
-library that nobody can let go of."""
+SHARE, IN_MODULE = 0.005, 10_000_000
+"""A holder has a row from this share of all memory on; an attribute of a module, of which there are
+thousands, from these bytes on."""
 
 NOTICED = 100_000_000
 """Bytes from which on the session's other processes and its store are mentioned."""
@@ -61,11 +61,14 @@ def facts_of(found: Survey) -> list[Fact]:
     shown = [
         each
         for each in found.holders
-        if each.total >= (least if each.kind != "module" or cut_of(each) else UNNAMED)
+        if each.total >= (IN_MODULE if each.kind == "module" else least)
     ][:MOST_HOLDERS]
     rest = [each for each in (*found.holders, found.modules) if each not in shown]
     small = sum(each.small for each in (*found.holders, found.modules))
     others = {"module": max(used - small, 0)}  # small objects that the walk hasn't met
+    if not found.modules.nbytes:  # they weren't looked at: all that malloc gave and nobody has
+        known = sum(each.total - each.small for each in found.holders)
+        others["module"] += max(memory.malloc[0] - known, 0)
     facts = [_fact(each, found.holders) for each in shown]
     for kind, (part, what) in _KINDS.items():
         nbytes = sum(each.nbytes for each in rest if each.kind == kind)
