@@ -51,7 +51,10 @@ class ProcessMemory:
         stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
         self._mappings: list[tuple[int, int, str, bool]] = []
         guard = 0  # end of the last mapping, if it is a page that nobody may touch
-        for found in _MAPPING.finditer(Path("/proc/self/smaps").read_text()):
+        text = ""
+        with suppress(OSError):  # no Linux
+            text = Path("/proc/self/smaps").read_text()
+        for found in _MAPPING.finditer(text):
             begin, end = (int(part, 16) for part in found.group(1, 2))
             named = f"{found[3]} {found[4]}"
             kind = next((kind for kind, form in _KINDS if form.match(named)), "private")
@@ -75,16 +78,19 @@ class ProcessMemory:
         A large array of ``numpy.empty`` or ``zeros`` takes memory only where somebody has written.
         """
         place = bisect_right(self._mappings, (address + 1,)) - 1
-        _, end, kind, is_forked = self._mappings[place]
+        _, end, kind, is_forked = self._mappings[place] if place >= 0 else (0, 0, "", False)
         kind = kind if address < end else "private"  # mapped since
         wanted = _PRESENT if is_forked else _EXCLUSIVE
         first, last = address // PAGE, -(-(address + nbytes) // PAGE)
         pages = 0
-        with suppress(OSError), open("/proc/self/pagemap", "rb", buffering=0) as file:
-            file.seek(8 * first)
-            for left in range(last - first, 0, -READ_AT_ONCE):
-                entries = np.frombuffer(file.read(8 * min(left, READ_AT_ONCE)), np.uint64)
-                pages += int((entries & wanted == wanted).sum())  # see the kernel's pagemap.rst
+        try:
+            with open("/proc/self/pagemap", "rb", buffering=0) as file:
+                file.seek(8 * first)
+                for left in range(last - first, 0, -READ_AT_ONCE):
+                    entries = np.frombuffer(file.read(8 * min(left, READ_AT_ONCE)), np.uint64)
+                    pages += int((entries & wanted == wanted).sum())  # the kernel's pagemap.rst
+        except OSError:  # it doesn't tell
+            return nbytes, kind
         return min(pages * PAGE, nbytes), kind
 
 

@@ -177,8 +177,8 @@ def shortage_text(
     rows = [_fact(each, found.holders).cells() for each in largest]
     rows += [(name, human_bytes(n), "") for name, n in others.items() if n >= NOTICED]
     lines = [
-        f"{begins}{human_bytes(left)} is left. Most of this process's memory is in:",
-        Table(HEAD, tuple(rows), HEAD[1:2]).text(),
+        f"{begins}{human_bytes(left)} is left." + " Most of this process's memory:" * bool(rows),
+        Table(HEAD, tuple(rows), HEAD[1:2]).text() if rows else "",
         *(_narrow_text(name, columns) for name, columns in narrower.items()),
     ]
     variables = [each for each in largest if each.kind == "variable"]

@@ -29,6 +29,7 @@ from workbench.report.colors import hues
 from workbench.report.facts import Place
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
+from workbench.report.view_texts import Bar
 from workbench.widgets.mirror import MOST, Mirror
 from workbench.widgets.page_model import Message, PageModel
 
@@ -92,6 +93,7 @@ class Feed:
         self._speed: float | None = None
         self._hues: dict[str, dict[str, int]] = {}
         self._survey_due = 0.0
+        self.process: Bar | None = None  # this process's own memory
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
@@ -272,8 +274,9 @@ class Feed:
         """See where this process's own memory is, at most as often as `SHARE` allows."""
         if time.monotonic() >= self._survey_due:
             began = time.thread_time()
-            found = survey.survey(roots.roots(), most=MOST_SURVEYED)
-            self.process = memory.process_bar(found, "This notebook")
+            with contextlib.suppress(RuntimeError, MemoryError):  # what it looks at changes
+                found = survey.survey(roots.roots(), most=MOST_SURVEYED)
+                self.process = memory.process_bar(found, "This notebook")
             self._survey_due = time.monotonic() + SHARE * (time.thread_time() - began)
 
     def _leave(self) -> None:
