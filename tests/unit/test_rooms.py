@@ -69,7 +69,7 @@ api             neutral core.snapshot engine engines error_notes ray_api report
 course          pure context core.snapshot engine.base engine.queries engines.choice ref report
                 system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report
-                system.machine
+                system.data_limit system.machine
 heap            pure call_site serialization.arrays serialization.sampling
                 serialization.shared_memory | numpy
 expressions     format | numpy

@@ -18,7 +18,7 @@ from workbench.errors.exception_state import add_note, notes_of
 from workbench.format import printable
 from workbench.ref import ObjectRef
 
-KINDS = (*readonly.KINDS, *ref_as_value.KINDS, MemoryError)
+KINDS = (*readonly.KINDS, *ref_as_value.KINDS)
 """Errors that may get a note."""
 
 

@@ -21,6 +21,7 @@ from workbench.heap.narrow import narrower
 from workbench.heap.survey import survey
 from workbench.report import memory as report
 from workbench.report.processes import Processes, is_this_process
+from workbench.system import data_limit
 from workbench.system.machine import MemoryGauge
 from workbench.system.sizes import parse_bytes
 
@@ -65,8 +66,8 @@ def _left() -> int:
     available, _ = MemoryGauge().read()
     left = [available - config.load().headroom]
     status = Path("/proc/self/status").read_text()
-    for name, limit in (("VmData", resource.RLIMIT_DATA), ("VmSize", resource.RLIMIT_AS)):
-        most, _ = resource.getrlimit(limit)
+    address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    for name, most in (("VmData", data_limit.OWN), ("VmSize", address_space)):
         if most != resource.RLIM_INFINITY and (used := re.search(rf"{name}:\s+(\d+)", status)):
             left.append(most - int(used[1]) * 1024)
     return max(min(left), 0)
