@@ -42,14 +42,14 @@ def note_of(error: BaseException) -> str:
     variables = vars(sys.modules["__main__"])
     largest = [h.name for h in found.holders[: report.LARGEST] if h.kind == "variable"]
     ideas = {name: list(narrower(variables.get(name))) for name in largest}
-    others = _others()
+    left, (others, capacity) = _left(), _others()
     return report.shortage_text(
         found,
         asked_for(str(error)),
-        _left(),
-        others or {},
+        left,
+        others,
         {name: some for name, some in ideas.items() if some},
-        others is not None and "get_ipython" in variables,
+        min(left, capacity) if "get_ipython" in variables else 0,
     )
 
 
@@ -73,16 +73,16 @@ def _left() -> int:
     return max(min(left), 0)
 
 
-def _others() -> dict[str, int] | None:
-    """Return the memory of the session's store and other processes; None without a session here."""
+def _others() -> tuple[dict[str, int], int]:
+    """Return the memory of the session's store and other processes, and what the store may hold."""
     engine: Any = context.get()
     if engine is None or engine.facts.system != "local":
-        return None
+        return {}, 0
     try:
         now = engine.ask(Summary(soon=True))
     except SessionError:
-        return None
+        return {}, 0
     sizes, processes = dict(now.memory.processes) if now.memory else {}, Processes(now)
     others = [each for each in now.clients if not is_this_process(each)]
     found = {processes.name(each.client): sizes.get(each.pid, 0) for each in others}
-    return {"the store (`%objects` lists it)": now.live or 0, **found}
+    return {"the store (`%objects` lists it)": now.live or 0, **found}, now.capacity or 0

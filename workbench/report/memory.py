@@ -20,10 +20,10 @@ MOST_HOLDERS, LARGEST = 15, 5
 
 SHARE, IN_MODULE = 0.005, 10_000_000
 """A holder has a row from this share of all memory on; an attribute of a module, of which there are
-thousands, from these bytes on."""
+thousands, from these bytes on, or from `NOTICED` on if nobody can empty it."""
 
 NOTICED = 100_000_000
-"""Bytes from which on the session's other processes and its store are mentioned."""
+"""Bytes from which on a part of a library, another process or the store is worth a row."""
 
 _KINDS = {
     "variable": ("variables", "smaller variables"),
@@ -57,12 +57,7 @@ class Fact(NamedTuple):
 def facts_of(found: Survey) -> list[Fact]:
     """Return what the process's memory consists of: together, all of it."""
     memory, (used, kept) = found.memory, found.memory.python
-    least = max(LARGE, SHARE * memory.resident)
-    shown = [
-        each
-        for each in found.holders
-        if each.total >= (IN_MODULE if each.kind == "module" else least)
-    ][:MOST_HOLDERS]
+    shown = [each for each in found.holders if _has_row(each, memory.resident)][:MOST_HOLDERS]
     rest = [each for each in (*found.holders, found.modules) if each not in shown]
     small = sum(each.small for each in (*found.holders, found.modules))
     others = {"module": max(used - small, 0)}  # small objects that the walk hasn't met
@@ -85,6 +80,12 @@ def facts_of(found: Survey) -> list[Fact]:
         Fact("unexplained", "not explained", left - free),
     ]
     return sorted((each for each in facts if each.nbytes), key=lambda each: -each.nbytes)
+
+
+def _has_row(holder: Holder, whole: int) -> bool:
+    if holder.kind == "module":
+        return holder.total >= (IN_MODULE if cut_of(holder) else NOTICED)
+    return holder.total >= max(LARGE, SHARE * whole)
 
 
 def _fact(holder: Holder, others: Sequence[Holder]) -> Fact:
@@ -165,12 +166,12 @@ def shortage_text(
     left: int,
     others: Mapping[str, int],
     narrower: Mapping[str, Sequence[Narrower]],
-    can_store: bool,
+    room: int,
 ) -> str:
     """Return what helps when memory ran out, in bytes: only what was measured.
 
     ``asked``: None if the error doesn't tell. ``others``: what else of the session has memory.
-    ``narrower``: by variable. ``can_store``: True in a notebook whose session has a store.
+    ``narrower``: by variable. ``room``: how much can be put, 0 if this isn't a notebook.
     """
     begins = f"{human_bytes(asked)} was asked for, and " if asked else ""
     largest = [each for each in found.holders[:LARGEST] if each.total >= LARGE]
@@ -181,9 +182,9 @@ def shortage_text(
         Table(HEAD, tuple(rows), HEAD[1:2]).text() if rows else "",
         *(_narrow_text(name, columns) for name, columns in narrower.items()),
     ]
-    variables = [each for each in largest if each.kind == "variable"]
-    if can_store and variables:
-        stored = max(variables, key=lambda each: each.nbytes).name
+    fitting = [each for each in largest if each.kind == "variable" and each.nbytes <= room]
+    if fitting:
+        stored = max(fitting, key=lambda each: each.nbytes).name
         lines.append(
             f"`%put {stored}` and then `del {stored}` keep it in the store, which moves it to disk "
             f"when memory runs short; `%get {stored}` brings it back."
