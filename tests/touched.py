@@ -56,12 +56,14 @@ WHOLE = {
         "process/test_serialization.py",
         "process/test_objects.py",
     ],
+    "error_notes/shortage": ["kernel/test_memory.py"],
     "errors": [
         "unit/test_errors.py",
         "process/test_crashes.py",
         "process/test_tasks.py",
         "kernel/test_remote_cells.py",
     ],
+    "heap": ["kernel/test_memory.py"],
     "host": [
         "process/test_output.py",
         "process/test_capture.py",

@@ -52,6 +52,15 @@ export const WORDS = {
     kernels: ["notebooks", "Own memory of notebooks and scripts"],
     others: ["others", "All else that runs here"],
     free: ["available", "For anyone"],
+    variables: ["variables", "Of the notebook or script"],
+    outputs: ["Out", "Results of cells"],
+    frames: ["functions", "Variables of running ones, or kept by an error"],
+    figures: ["figures", "Not closed yet"],
+    objects: ["modules", "Modules, and all other Python objects"],
+    kept: ["kept free", "By Python and malloc, for what comes"],
+    files: ["libraries", "Files that are mapped, and stacks of threads"],
+    stored: ["shared", "The store, as far as it was used here"],
+    unexplained: ["not explained", "Held by no object that was found"],
   },
   none: {
     objects: "No objects. %put makes one.",
@@ -124,7 +133,7 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
     ended: null,
     span: 120,
     count: listed + others,
-    bars: [storeBar(capacity, live, warm, segments[4].live), machineBar(capacity, live + warm)],
+    bars: [storeBar(capacity, live, warm, segments[4].live), machineBar(capacity, live + warm), processBar()],
     segments: segments.filter(({ end }) => end > 0),
     bins,
     objects,
@@ -167,6 +176,12 @@ function machineBar(capacity, store) {
   const figure = `${Math.round(total / MB) - 2900} MB of ${Math.round(total / MB)} MB in use`;
   const parts = [["store", store], ["workers", 412 * MB], ["kernels", 690 * MB], ["others", others], ["free", 2900 * MB]];
   return { label: "This container", figure, note: "", whole: true, parts, beside: [] };
+}
+
+function processBar() {
+  const parts = [["variables", 402], ["outputs", 48], ["frames", 21], ["objects", 84], ["kept", 36], ["files", 75]];
+  const sized = [...parts, ["stored", 16], ["unexplained", 8]].map(([part, size]) => [part, size * MB]);
+  return { label: "This notebook", figure: "690 MB", note: "", whole: true, parts: sized, beside: [] };
 }
 
 function makeRow(i, roll, segments, now, listed) {
@@ -355,7 +370,7 @@ export class FakeModel {
     more.segments = segments;
     more.timeline = [[now, live, spilled, puts, frees, spills]];
     const [[, was], [, reusable], [, available]] = world.bars[0].parts;
-    more.bars = [storeBar(was + reusable + available, live, reusable, spilled), world.bars[1]];
+    more.bars = [storeBar(was + reusable + available, live, reusable, spilled), ...world.bars.slice(1)];
     more.jobs = world.jobs.map((job) =>
       job.share == null ? job : { ...job, share: Math.min(1, job.share + 0.003) },
     );

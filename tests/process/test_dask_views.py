@@ -101,7 +101,7 @@ def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
         unknown = ("owner", "pickle", "copy", "load", "inband", "outband", "buffers", "repeats")
         assert [each[fact] for fact in unknown] == [None] * len(unknown)
     assert scattered["kind"] is scattered["born"] is computed["born"] is None
-    store, machine = (dict(bar["parts"]) for bar in world["bars"])
+    store, machine, _ = (dict(bar["parts"]) for bar in world["bars"])
     assert "of 4 GB" in world["bars"][0]["figure"]
     assert store["live"] >= SIZE * 8
     assert 0 < store["available"] < 4_000_000_000 - store["live"]

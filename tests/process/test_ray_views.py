@@ -87,7 +87,7 @@ def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
     )  # fmt: skip
     assert [found[fact] for fact in unknown] == [None] * len(unknown)
     page.until(lambda: (dict(page.world["bars"][0]["parts"])["live"] or 0) > SIZE * 8)
-    store, machine = (dict(bar["parts"]) for bar in page.world["bars"])
+    store, machine, _ = (dict(bar["parts"]) for bar in page.world["bars"])
     assert store["live"] + store["available"] == STORE
     assert store["reusable"] is store["spilled"] is None
     assert machine == {}

@@ -230,6 +230,9 @@ def test_what_nobody_catches_is_explained_while_there_is_a_session(runtime: str)
     assert uncaught(lambda: model.coef_).splitlines()[-1] == (
         "`model` is a ref to a stored list: `wb.get(model)` returns the value."
     )
+    assert "8 TB was asked for" in uncaught(lambda: np.ones(10**12))
+    of_a_task = uncaught(lambda: wb.get(wb.remote(np.ones).remote(10**12)))
+    assert "asked for" not in of_a_task
     wb.shutdown()
     assert not type(sys.excepthook).__module__.startswith("workbench")
 

@@ -107,10 +107,11 @@ def test_the_world_has_what_is_there_already(session: Engine) -> None:
     (segment,) = world["segments"]
     assert segment["id"] == row["seg"]
     assert segment["live"] == row["len"] == row["size"] >= LARGE * 8
-    store, machine = (dict(bar["parts"]) for bar in world["bars"])
+    store, machine, own = (dict(bar["parts"]) for bar in world["bars"])
     assert store["live"] + store["reusable"] + store["available"] == session.snapshot().capacity
     assert machine["kernels"] > 10 << 20
     assert machine["free"] > 0
+    assert own["objects"] > 10 << 20
     feed.close()
 
 

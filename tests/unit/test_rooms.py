@@ -30,7 +30,8 @@ core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
-client          neutral core engine memory report.facts report.freshness serialization wire | numpy
+client          neutral core engine heap memory report.facts report.freshness serialization
+                wire | numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
@@ -46,14 +47,15 @@ engines         neutral client core.descriptions core.events core.logs core.snap
                 memory.views serialization server.settings surroundings |
                 distributed msgspec numpy ray
 ipython         neutral api core.events core.logs core.snapshot engine engines.choice
-                error_notes host.captured host.cells host.comms host.display
+                error_notes heap host.captured host.cells host.comms host.display
                 host.reloading interop.registration report
                 serialization surroundings widgets.lines widgets.page_model widgets.views |
                 IPython comm
 report          pure core.descriptions core.events core.snapshot engine.base engine.queries
-                expressions ref | msgspec numpy
+                expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
-widgets         pure api context core.snapshot engine.base engine.queries report serialization.costs
+widgets         pure api context core.snapshot engine.base engine.queries heap report
+                serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
@@ -66,7 +68,10 @@ api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
 course          pure context core.snapshot engine.base engine.queries engines.choice ref report
                 system.machine | IPython numpy
-error_notes     pure call_site context engine.base engine.queries ref
+error_notes     pure call_site config context engine.base engine.queries heap ref report
+                system.data_limit system.machine
+heap            pure call_site serialization.arrays serialization.sampling
+                serialization.shared_memory | numpy
 expressions     format | numpy
 format
 errors          format | IPython pygments

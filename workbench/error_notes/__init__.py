@@ -40,6 +40,18 @@ def explain(
         add(error, ref_as_value.note_of(error, variables or {}, maker))
 
 
+def explain_shortage(error: BaseException) -> None:
+    """Note what has this process's memory, if there was none for something. Never raises.
+
+    For errors that a person sees, not for each that is raised: it takes a while.
+    """
+    if isinstance(error, MemoryError | RuntimeError):
+        with suppress(Exception):
+            from workbench.error_notes import shortage  # imports what only this needs
+
+            add(error, shortage.note_of(error))
+
+
 def add(error: BaseException, note: str) -> None:
     """Add a note once, unless it is empty."""
     if note and (note := printable(note)) not in notes_of(error):
@@ -54,6 +66,7 @@ class _Hook:
 
     def __call__(self, kind: Any, error: BaseException, tb: TracebackType | None) -> None:
         explain(error)
+        explain_shortage(error)
         self.before(kind, error, tb)
 
 

@@ -138,6 +138,7 @@ class Extension:
             _leave_out_ours(tb)
         notebook = self._notebook
         error_notes.explain(error, notebook.variables, notebook.maker)
+        error_notes.explain_shortage(error)
         note_missing_name(error, notebook.variables, notebook.stayed)
         others, show = self._before
         if isinstance(error, others):

@@ -61,13 +61,15 @@ class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
-    answered yet. Raises `ValueError` if there is no such part.
+    answered yet. ``process``: a bar of this process's own memory. Raises `ValueError` if there is
+    no such part.
     """
 
     parts: tuple[str, ...]
     snapshot: Snapshot
     held: Held | None = None
     late: bool = False
+    process: view_texts.Bar | None = None
 
     def __post_init__(self) -> None:
         wrong = [part for part in self.parts if part not in PARTS]
@@ -77,7 +79,7 @@ class Still(Rich):
     def _text(self) -> str:
         sections = []
         for part in self.parts:
-            blocks = [_as_text(block) for block in self._blocks(part)]
+            blocks = [block_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, "\n".join(wrap(self.caption(), COLUMNS))])
 
@@ -85,7 +87,7 @@ class Still(Rich):
         """Return HTML for a page: no scripts, no style sheet; readable where styles are removed."""
         inside = []
         for part in self.parts:
-            inside += [heading(part.capitalize()), *map(_as_html, self._blocks(part))]
+            inside += [heading(part.capitalize()), *map(block_html, self._blocks(part))]
         return page(*inside, muted(self.caption()))
 
     _repr_html_ = html
@@ -99,10 +101,12 @@ class Still(Rich):
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
+        blocks = VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
+        has_bar = part == "occupancy" and self.process is not None
+        return [*blocks, *bar_blocks(self.process)] if has_bar and self.process else blocks
 
 
-def _as_text(block: Block) -> str:
+def block_text(block: Block) -> str:
     if isinstance(block, Table):
         return block.text(COLUMNS)
     if isinstance(block, Strip):
@@ -110,7 +114,7 @@ def _as_text(block: Block) -> str:
     return "\n".join(wrap(block if isinstance(block, str) else block.text(), COLUMNS))
 
 
-def _as_html(block: Block) -> Html:
+def block_html(block: Block) -> Html:
     if isinstance(block, str):
         return muted(block)
     return scroll(block.html()) if isinstance(block, Table) else block.html()
@@ -131,9 +135,9 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
     store = view_texts.store_bar(now)
     objects = count(now.count or len(now.objects), "object")
     return [
-        *_bar(store, now.capacity or 0, objects),
+        *bar_blocks(store, now.capacity or 0, objects),
         store.note,
-        *_bar(view_texts.machine_bar(now)),
+        *bar_blocks(view_texts.machine_bar(now)),
         _timeline(now),
         *(
             _segments(drawn, held)
@@ -149,7 +153,7 @@ _GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░
 """Fill characters in a terminal: dense for what is taken, light for what is available."""
 
 
-def _bar(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
+def bar_blocks(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
     """Draw the parts of the whole to scale, with a key of the colours."""
     head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
     inside = {part: size or 0 for part, size in bar.parts}

@@ -282,6 +282,7 @@ def session_of(
     *,
     ended: str | None = None,
     speed: float | None = None,
+    process: view_texts.Bar | None = None,
     bins: dict[str, list[int]],
     rest: list[Rest],
     hues: dict[str, dict[str, int]],
@@ -304,6 +305,7 @@ def session_of(
         Segment(key_of(s.id), owners[s.id], s.granted, s.live, s.disk, s.end)
         for s in session.segments or ()
     ]
+    bars = [view_texts.store_bar(session), view_texts.machine_bar(session)]
     return PageSession(
         session=facts.session_name(session),
         scope=session.scope,
@@ -311,7 +313,7 @@ def session_of(
         ended=ended,
         span=HISTORY_SECONDS,
         count=session.count,
-        bars=[view_texts.store_bar(session), view_texts.machine_bar(session)],
+        bars=[*bars, process] if process is not None else bars,
         segments=None if session.segments is None else segments,
         bins=bins,
         rest=rest,

@@ -168,6 +168,15 @@ BAR_PARTS = {
     "kernels": BarPart("notebooks", "Own memory of notebooks and scripts", HUES[3]),
     "others": BarPart("others", "All else that runs here", OTHER),
     "free": BarPart("available", "For anyone", TRACK),
+    "variables": BarPart("variables", "Of the notebook or script", HUES[0]),
+    "outputs": BarPart("Out", "Results of cells", HUES[5]),
+    "frames": BarPart("functions", "Variables of running ones, or kept by an error", HUES[4]),
+    "figures": BarPart("figures", "Not closed yet", HUES[3]),
+    "objects": BarPart("modules", "Modules, and all other Python objects", HUES[2]),
+    "kept": BarPart("kept free", "By Python and malloc, for what comes", REUSABLE),
+    "files": BarPart("libraries", "Files that are mapped, and stacks of threads", HUES[1]),
+    "stored": BarPart("shared", "The store, as far as it was used here", TRACK),
+    "unexplained": BarPart("not explained", "Held by no object that was found", OTHER),
 }
 
 

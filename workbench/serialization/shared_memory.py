@@ -40,8 +40,8 @@ class SharedBlocks:
     def __init__(
         self, arrays: Sequence[Array], known: Iterable[Array] = (), frames: Iterable[Any] = ()
     ) -> None:
-        self._apart = {_bounds(array) for each in frames for array in _arrays_of(each)}
-        arrays = [each for each in arrays if _bounds(each) not in self._apart]
+        self._apart = {bounds(array) for each in frames for array in _arrays_of(each)}
+        arrays = [each for each in arrays if bounds(each) not in self._apart]
         self._known = _Known(known)
         self._is_known = any(self._known.around(each) is not None for each in arrays)
         self._begins: list[int] = []
@@ -49,8 +49,8 @@ class SharedBlocks:
         self._arrays: list[Array] = []
         group: list[Array] = []
         group_end = 0
-        bounds = ((*_bounds(array), array) for array in arrays if array.nbytes)
-        for begin, end, array in sorted(bounds, key=lambda each: each[:2]):
+        spans = ((*bounds(array), array) for array in arrays if array.nbytes)
+        for begin, end, array in sorted(spans, key=lambda each: each[:2]):
             if begin >= group_end:
                 self._add(group, group_end)
                 group = []
@@ -61,7 +61,7 @@ class SharedBlocks:
     def _add(self, group: list[Array], end: int) -> None:
         pairs = combinations(group, 2)
         if any(_share(one, two) for one, two in islice(pairs, MOST_PAIRS)) or next(pairs, None):
-            begin = _bounds(group[0])[0]
+            begin = bounds(group[0])[0]
             memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
             self._begins.append(begin)
             self._blocks.append(np.frombuffer(memory, np.uint8))
@@ -75,12 +75,12 @@ class SharedBlocks:
         return {np.ndarray: self._reduce, **others}
 
     def _reduce(self, array: Array) -> Any:
-        if array.nbytes and not array.dtype.hasobject and _bounds(array) not in self._apart:
+        if array.nbytes and not array.dtype.hasobject and bounds(array) not in self._apart:
             if (whole := self._known.around(array)) is not None and array is not whole:
                 offset = address(array) - address(whole)
                 layout = array.shape, array.dtype, offset, array.strides
                 return view_of, (whole, whole.strides, *layout)
-            begin, end = _bounds(array)
+            begin, end = bounds(array)
             place = bisect_right(self._begins, begin) - 1
             if place >= 0:
                 block, offset = self._blocks[place], address(array) - self._begins[place]
@@ -96,8 +96,8 @@ class _Known:
         self._begins: list[int] = []
         self._spans: list[tuple[int, Array]] = []
         last = 0
-        bounds = [(*_bounds(array), array) for array in arrays if array.nbytes]
-        for begin, end, array in sorted(bounds, key=lambda each: (each[0], -each[1])):
+        spans = [(*bounds(array), array) for array in arrays if array.nbytes]
+        for begin, end, array in sorted(spans, key=lambda each: (each[0], -each[1])):
             if end > last:
                 self._begins.append(begin)
                 self._spans.append((end, array))
@@ -107,7 +107,7 @@ class _Known:
         """Return the array in whose span this one lies."""
         if not (self._spans and array.nbytes) or array.dtype.hasobject:
             return None
-        begin, end = _bounds(array)
+        begin, end = bounds(array)
         place = bisect_right(self._begins, begin) - 1
         whole_end, whole = self._spans[place]
         return whole if place >= 0 and end <= whole_end else None
@@ -136,7 +136,7 @@ def view_of(
 
 def _memory(array: Array) -> tuple[int, Any]:
     """Return the address of the memory that an array spans, and that memory; it keeps the array."""
-    begin, end = _bounds(array)
+    begin, end = bounds(array)
     memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
     memory.keeps = array
     return begin, memory
@@ -153,8 +153,8 @@ def _arrays_of(value: Any) -> list[Array]:
     return [each for each in found if isinstance(each, np.ndarray)]
 
 
-def _bounds(array: Array) -> tuple[int, int]:
-    """The addresses of an array's first byte and behind its last."""
+def bounds(array: Array) -> tuple[int, int]:
+    """Return the addresses of an array's first byte and behind its last."""
     begin = address(array)
     if array.flags.c_contiguous:
         return begin, begin + array.nbytes

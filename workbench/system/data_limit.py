@@ -16,7 +16,7 @@ SHARE_AFTER_ERROR = 0.5
 LEAST = 4 << 20
 """Bytes that are reserved for a start: at the limit, Python can't even call `setrlimit`."""
 
-_OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
+OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 """What it was when this process began, before a session set another one."""
 
 _gauge = MemoryGauge()  # made now, as long as there is memory
@@ -36,7 +36,7 @@ def raise_after_error() -> None:
     global _reserve, _left
     _reserve = b""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if soft != _OWN:
+    if soft != OWN:
         _, data, _ = _gauge.of_process(os.getpid())
         _left = _gauge.read()[0]
         _set(max(soft, data + int(_left * SHARE_AFTER_ERROR)))
@@ -56,7 +56,7 @@ def give_back() -> None:
 
 def restore() -> None:
     """Give this process its own limit back, because it leaves the session. Any thread."""
-    _set(_OWN)
+    _set(OWN)
 
 
 def _set(soft: int) -> None:

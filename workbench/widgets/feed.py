@@ -23,11 +23,13 @@ from workbench.engine.base import Observed
 from workbench.engine.queries import CaughtUp, CopySpeed, Held
 from workbench.errors import SessionError, WorkbenchError
 from workbench.format import UNKNOWN
-from workbench.report import page
+from workbench.heap import roots, survey
+from workbench.report import memory, page
 from workbench.report.colors import hues
 from workbench.report.facts import Place
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
+from workbench.report.view_texts import Bar
 from workbench.widgets.mirror import MOST, Mirror
 from workbench.widgets.page_model import Message, PageModel
 
@@ -60,6 +62,9 @@ class Timing:
     forgotten: float = 600.0
 
 
+MOST_SURVEYED = 20_000
+"""Objects that are looked at to see where this process's own memory is."""
+
 BINS = 128
 """Parts of a segment for showing where objects without a row are."""
 
@@ -87,6 +92,8 @@ class Feed:
         self._anew = 0.0  # when everything may be read again
         self._speed: float | None = None
         self._hues: dict[str, dict[str, int]] = {}
+        self._survey_due = 0.0
+        self.process: Bar | None = None  # this process's own memory
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
@@ -96,6 +103,7 @@ class Feed:
         self._looks = 0  # number of looks the thread has had
         self._awaited = 0  # number of looks that include what was done before a view
         self._take_in(self.timing.first)
+        self._survey()
         self._difference()
         shell = get_ipython()
         self._events = None if shell is None else shell.events
@@ -154,6 +162,7 @@ class Feed:
                 self._wait_for_session()
                 self._changes.hurry()
                 self._take_in(0.0)
+            self._survey()
             if self._difference():
                 self.seq += 1
             return True
@@ -246,6 +255,7 @@ class Feed:
     def _update(self) -> bool:
         """Send the next difference, and pause; False if nobody looks any more."""
         self._take_in()
+        self._survey()
         began, cpu = time.monotonic(), time.thread_time()
         with self._lock:
             self._broadcast(self._difference())
@@ -259,6 +269,15 @@ class Feed:
             return False
         self._pause(began + max(self.timing.pace, SHARE * (time.thread_time() - cpu)))
         return True
+
+    def _survey(self) -> None:
+        """See where this process's own memory is, at most as often as `SHARE` allows."""
+        if time.monotonic() >= self._survey_due:
+            began = time.thread_time()
+            with contextlib.suppress(RuntimeError, MemoryError):  # what it looks at changes
+                found = survey.survey(roots.roots(), most=MOST_SURVEYED)
+                self.process = memory.process_bar(found, "This notebook")
+            self._survey_due = time.monotonic() + SHARE * (time.thread_time() - began)
 
     def _leave(self) -> None:
         """Stop this thread from being the feed's."""
@@ -396,6 +415,7 @@ class Feed:
             self.engine.can,
             ended=self.engine.end_reason,
             speed=self._speed,
+            process=self.process,
             bins={id: parts for id, parts in bins.items() if any(parts)},
             rest=[Rest(*kind) for kind in self._mirror.kinds()],
             hues=self._coloured(),

@@ -116,7 +116,13 @@ class LiveView(PageModel):
         return self._bundle(), {}
 
     def _still(self) -> Still:
-        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held, self.feed.is_late)
+        return Still(
+            tuple(self.parts),
+            self.feed.snapshot(),
+            self.feed.held,
+            self.feed.is_late,
+            self.feed.process,
+        )
 
     def _bundle(self) -> dict[str, Any]:
         still = self._still()

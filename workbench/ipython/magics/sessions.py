@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,11 @@ from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
+    from workbench.report.memory import MemoryTable
     from workbench.widgets.views import Dashboard
 
 
-ACTIONS = ("status", "dashboard", "start", "stop", "jobs", "job")
+ACTIONS = ("status", "dashboard", "memory", "start", "stop", "jobs", "job")
 """Words that `%workbench` takes."""
 
 NONE = "No session is running. `%workbench start` starts one."
@@ -70,10 +72,11 @@ class SessionMagics(NotebookMagics):
         help="how long it stays after the last notebook left, like 8h",
     )
     @line_magic
-    def workbench(self, line: str) -> Job | JobTable | Dashboard | None:
+    def workbench(self, line: str) -> Job | JobTable | Dashboard | MemoryTable | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
-        `%workbench dashboard` shows it live.
+        `%workbench dashboard` shows it live. `%workbench memory` shows what this process's own
+        memory is taken by, and what lets go of it; it needs no session.
 
         `%workbench jobs NAME` shows here what that one shows, and binds what it assigns;
         `job = %workbench job NAME` is for waiting (`await job`, `job.result()`), `job.cancel()`
@@ -111,6 +114,8 @@ class SessionMagics(NotebookMagics):
                 from workbench.widgets.views import dashboard  # imports ipywidgets
 
                 return dashboard()
+            case "memory":
+                return _memory()
             case _:
                 if not api.is_initialized():
                     print(NONE)
@@ -157,6 +162,15 @@ class SessionMagics(NotebookMagics):
     @staticmethod
     def _chosen(wanted: str) -> JobRecord:
         return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
+
+
+def _memory() -> MemoryTable:
+    from workbench.heap import roots, survey
+    from workbench.report.memory import MemoryTable
+
+    gc.collect()  # what would go by itself explains nothing
+    found = survey.survey(roots.roots(), roots.attributes())
+    return MemoryTable(found, "This notebook")
 
 
 def _lost() -> str:

@@ -8,7 +8,7 @@ import { Timeline } from "./timeline.js";
 export class Occupancy {
   constructor(session) {
     this.session = session;
-    this.bars = [new Bar(), new Bar()];
+    this.bars = [new Bar(), new Bar(), new Bar()];
     this.timeline = new Timeline();
     this.map = new StoreMap(session);
     const bars = h("div", { class: "wb-bars" }, ...this.bars.map(({ el }) => el));
