@@ -12,7 +12,7 @@ from workbench.client.reference_graph import ALL
 from workbench.client.referrer_search import ReferrerSearch, searching
 from workbench.client.retained import LARGE, Buffers, Retained
 from workbench.client.search_budget import SearchBudget
-from workbench.core.descriptions import Holder, ValueAccount
+from workbench.core.descriptions import ValueAccount, ValueHolder
 from workbench.expressions import describe
 
 VALUE, PART = "value", "part"
@@ -56,7 +56,7 @@ def _account(search: ReferrerSearch) -> ValueAccount:
         alone = {n: number for n, number in ends.items() if number < ALL or not others[n]}
         frees, stays = memory.dead(asked | alone)
         goes = graph.targets[place.kind] not in stays
-        holders.append(Holder(place, frees, goes, sizes.get(place.kind, 0)))
+        holders.append(ValueHolder(place, frees, goes, sizes.get(place.kind, 0)))
     if any(place.keeper in RUN for place, _ in found):
         every.update(dict.fromkeys(needed, ALL))  # also what their code is about to use
     nbytes, together = own + sum(sizes.values()), memory.dead(every)[0]

@@ -18,7 +18,7 @@ RESERVED, FREED = 5.0, 60.0
 first. What was reserved is an array that will soon be filled, or else never will be; what was
 freed, and not given back, is used again."""
 
-SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.25, 0.5
+SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.125, 0.5
 """Share of what the machine has left that a process may still take, once, when no more than the
 headroom is left: small things go on. The second after its MemoryError, so that it is shown, and
 cleared up. It may again when so much as the first is left beside the headroom."""

@@ -61,7 +61,7 @@ class Account(Record, frozen=True):
     unknown: tuple[str, ...] = ()
 
 
-class Holder(Record, frozen=True):
+class ValueHolder(Record, frozen=True):
     """One thing that keeps a value which isn't stored: its place, and the bytes that it would free.
 
     ``goes``: the value goes with it, for nothing else keeps it. ``part``: it keeps only a part of
@@ -83,7 +83,7 @@ class ValueAccount(Record, frozen=True):
 
     what: str
     nbytes: int
-    holders: tuple[Holder, ...]
+    holders: tuple[ValueHolder, ...]
     together: int
     complete: bool = True
     seen: int = 0

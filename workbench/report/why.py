@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.core.descriptions import Account, Holder, PinRecord, ValueAccount
+from workbench.core.descriptions import Account, PinRecord, ValueAccount, ValueHolder
 from workbench.core.events import Place
 from workbench.core.snapshot import WorkerRecord
 from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds, joined
@@ -140,7 +140,7 @@ def why_value(account: ValueAccount, name: str) -> Why:
     return Why(what, tuple(_each_code_once(found)), account.complete, together=together)
 
 
-def _frees(holder: Holder, account: ValueAccount, name: str) -> str:
+def _frees(holder: ValueHolder, account: ValueAccount, name: str) -> str:
     """Word what goes with one holder alone."""
     freed = human_bytes(holder.frees)
     shared = sum({each.place.kind: each.part for each in account.holders}.values())

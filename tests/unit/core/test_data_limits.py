@@ -54,12 +54,11 @@ def test_what_is_reserved_counts_until_it_seems_never_to_be_used() -> None:
 def test_small_things_go_on_when_the_headroom_is_reached() -> None:
     kernel = Machine(left=300)
     kernel.look(), kernel.look()
-    assert kernel.look(touches=260, reserves=260) == 10, "a quarter of what is left"
-    assert kernel.look(touches=5, reserves=5) == 5, "once"
-    assert kernel.look(touches=5, reserves=5) == 0
+    assert kernel.look(touches=260, reserves=260) == 5, "an eighth of what is left"
+    assert kernel.look(touches=4, reserves=4) == 1, "once"
     kernel.limit += MB  # after a MemoryError, itself: see `system.data_limit`
-    assert kernel.look() == 15, "half of what is left"
-    assert kernel.look(touches=-200, reserves=-200) == 180
+    assert kernel.look() == 18, "half of what is left"
+    assert kernel.look(touches=-200, reserves=-200) == 186
 
 
 def test_an_own_limit_holds_and_comes_back() -> None:
