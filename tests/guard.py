@@ -90,7 +90,6 @@ START = """%load_ext workbench
 import workbench
 for module in 'numpy pandas sklearn.metrics scipy.sparse matplotlib.pyplot pyarrow'.split():
     __import__(module)
-get_ipython().history_manager.enabled = False
 del module
 _kept = {*globals(), '_kept', '_'}"""
 
@@ -182,7 +181,7 @@ def lab(place: Place, directory: str) -> Iterator[tuple[BlockingKernelClient, tu
 
 def run(client: BlockingKernelClient, pid: int, code: str) -> str:
     """Run a cell; return the errors that it shows. Empty if the kernel has died."""
-    asked, shown = client.execute(code, store_history=False), list[str]()
+    asked, shown = client.execute(code), list[str]()
     until = time.monotonic() + PATIENCE
     while Path(f"/proc/{pid}").exists():
         if time.monotonic() > until:

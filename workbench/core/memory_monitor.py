@@ -80,7 +80,7 @@ class MemoryMonitor:
         limits = self._limits.decide(event.processes, spare, event.available, self.headroom)
         if limits:
             self._state.out.append(do.LimitData(limits))
-        if left < 0 and self._ending not in self._scheduler.workers:
+        if left < 0 and self._is_busy and self._ending not in self._scheduler.workers:
             self._relieve(event)
         if self._has_to_look and self.gives_way and left < self._state.budget.granted + TOO_LITTLE:
             self._state.out.append(do.Exit())

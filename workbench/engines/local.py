@@ -53,7 +53,7 @@ def connect(config: Config, variables: Variables = (), namespace: str = "") -> D
     SessionError if the runtime directory can't be used, or the session won't have us.
     """
     if config.headroom:
-        data_limit.reserve_less()
+        data_limit.prepare(config.headroom)
     directory = runtime_directory()
     name, unique, _ = config.session.partition(INCARNATION)
     name = name or f"{os.getpid()}-{secrets.token_hex(3)}"

@@ -27,6 +27,7 @@ from workbench.ipython.modules import ReloadWatch
 from workbench.ipython.notebook import Notebook
 from workbench.ipython.sent_settings import SentSettings
 from workbench.report.freshness import edited_text, set_text
+from workbench.report.memory import STOPPED
 from workbench.report.text import started_line
 from workbench.system import data_limit
 
@@ -132,6 +133,8 @@ class Extension:
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
         """Show a cell's error: add notes if it may concern stored objects or names missing here."""
+        if isinstance(error, KeyboardInterrupt) and self._notebook.running.is_out_of_memory:
+            kind, error = MemoryError, MemoryError(STOPPED).with_traceback(tb)
         if isinstance(error, MemoryError):
             data_limit.raise_after_error()  # to show it takes memory
         elif isinstance(error, KeyboardInterrupt):

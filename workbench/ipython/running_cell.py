@@ -1,19 +1,25 @@
 """Which cell a shell runs: noted for the session, with the line and the memory if it runs long, so
-that it can be said if the kernel dies."""
+that it can be said if the kernel dies. Stops a cell that takes what is left of the memory."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 from typing import Any
 
 from workbench import context
 from workbench.engine.queries import NoteCell
+from workbench.system import data_limit
 from workbench.system.machine import MemoryGauge
 
 EVERY = 0.25  # seconds between two looks at line and memory; one takes some 50 µs
+
+
+LOOKS = 2
+"""So many looks have to find that a cell takes what is left, before it is stopped."""
 
 
 class RunningCell:
@@ -26,13 +32,15 @@ class RunningCell:
         self._loop: Any = getattr(thread, "io_loop", None)
         self._gauge = MemoryGauge()
         self._looks = self._runs = False
+        self._exceeded = 0  # looks at this cell, one after another, that found it so
         self.number = 0
+        self.is_out_of_memory = False  # True: the cell was stopped for that
 
     def begins(self, stored: int = 0) -> None:
         """Note a cell that begins; ``stored``: 1 if its input is in IPython's history already."""
         # ``execution_count`` is its number in some versions of IPython, and the next in others.
         self.number = len(self._shell.history_manager.input_hist_parsed) - stored
-        self._runs = True
+        self._runs, self.is_out_of_memory, self._exceeded = True, False, 0
         self.note()
         if self._loop is not None and not self._looks:
             self._looks = True
@@ -52,6 +60,10 @@ class RunningCell:
         if self._looks:
             self._loop.call_later(EVERY, self._look)
             self.note(self._line(), self._gauge.private(os.getpid()))
+            self._exceeded = self._exceeded + 1 if data_limit.is_exceeded() else 0
+            if self._exceeded == LOOKS and self._runs:
+                self.is_out_of_memory = True
+                os.kill(os.getpid(), signal.SIGINT)  # ipykernel raises it only inside a cell
         else:
             self.note()  # again: the cell may have ended during the last one
 

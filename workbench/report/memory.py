@@ -160,6 +160,10 @@ class MemoryTable(Rich):
         return page(*map(block_html, self._blocks()))
 
 
+STOPPED = "The cell was stopped: it went on taking memory when nearly none was left."
+"""Message of the MemoryError of a cell that Workbench has interrupted."""
+
+
 def shortage_text(
     found: Survey,
     asked: int | None,

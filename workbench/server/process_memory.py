@@ -3,6 +3,7 @@ started."""
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,15 +14,18 @@ from workbench.system.machine import MemoryGauge, started_by
 
 def measured(gauge: MemoryGauge, clients: Iterable[tuple[int, int]]) -> tuple[MeasuredProcess, ...]:
     """Return what these clients' processes have, given as pairs (client, pid), and what processes
-    have that those have started. Those that end meanwhile are left out."""
-    found: dict[int, MeasuredProcess] = {}
-    for client, first in clients:
-        for pid in (first, *started_by(first)):
-            with suppress(OSError):  # it has ended, or is another user's
-                limit, _ = resource.prlimit(pid, resource.RLIMIT_DATA)
-                sizes = gauge.of_process(pid)
-                found.setdefault(pid, MeasuredProcess(client, pid, *sizes, _number(limit)))
-    return tuple(found.values())
+    have that those have started, without this one and its own. Those that end meanwhile are left
+    out."""
+    owners = {pid: client for client, pid in clients}
+    for first, client in [*owners.items()]:
+        for pid in started_by(first, but=os.getpid()):
+            owners.setdefault(pid, client)
+    found = []
+    for pid, client in owners.items():
+        with suppress(OSError):  # it has ended, or is another user's
+            limit, _ = resource.prlimit(pid, resource.RLIMIT_DATA)
+            found.append(MeasuredProcess(client, pid, *gauge.of_process(pid), _number(limit)))
+    return tuple(found)
 
 
 def set_limits(limits: Iterable[tuple[int, int, int]]) -> None:

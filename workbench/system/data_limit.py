@@ -13,21 +13,42 @@ from workbench.system.machine import MemoryGauge
 SHARE_AFTER_ERROR = 0.5
 """Share of what the machine has left that a process may still take after a MemoryError."""
 
+SHARE_AT_LEAST = 0.4
+"""Share of the headroom: if less is left, a cell that goes on taking memory is stopped."""
+
 LEAST = 4 << 20
 """Bytes that are reserved for a start: at the limit, Python can't even call `setrlimit`."""
 
 OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 """What it was when this process began, before a session set another one."""
 
+_headroom = 0
 _gauge = MemoryGauge()  # made now, as long as there is memory
 _reserve = bytes(LEAST)  # zeros, which Linux doesn't give memory to
 _left = 0  # bytes that the machine had left at the last error; 0: none, or that is over
 
 
-def reserve_less() -> None:
-    """Have Arrow's allocator, mimalloc, reserve memory when it is needed, instead of 1 GiB at its
-    first allocation: that counts, although it isn't touched. Before Arrow is imported."""
+def prepare(headroom: int) -> None:
+    """Prepare for a limit, by a session that leaves ``headroom`` bytes free.
+
+    Arrow's allocator, mimalloc, shall reserve memory when it is needed, instead of 1 GiB at its
+    first allocation: that counts, although it isn't touched. Before Arrow is imported.
+    """
+    global _headroom
+    _headroom = headroom
     os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+
+
+def is_exceeded() -> bool:
+    """True if this process is at its limit, and most of the headroom is used all the same.
+
+    At the limit Python makes small objects in memory that was freed before, slowly, as each of them
+    asks Linux for memory first. That ends in an error only when the freed memory is used up.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft == OWN or _gauge.of_process(os.getpid())[1] + LEAST < soft:
+        return False
+    return _gauge.read()[0] < _headroom * SHARE_AT_LEAST
 
 
 def raise_after_error() -> None:

@@ -202,15 +202,20 @@ def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def started_by(pid: int, root: Path = Path("/")) -> list[int]:
+def started_by(pid: int, but: int = 0, root: Path = Path("/")) -> list[int]:
     """Return the processes that a process's main thread has started, and those these have, and so
-    on."""
+    on, ``but`` one and what that has started."""
     try:
         with open(f"{root}/proc/{pid}/task/{pid}/children", "rb") as file:
             children = [int(each) for each in file.read().split()]
     except OSError:  # it has ended, or the kernel doesn't tell
         return []
-    return [each for child in children for each in (child, *started_by(child, root))]
+    return [
+        each
+        for child in children
+        if child != but
+        for each in (child, *started_by(child, but, root))
+    ]
 
 
 def proportional(pid: int, root: Path = Path("/")) -> int:
