@@ -238,6 +238,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--left", default="1500MB", help="what the ballast leaves without a cgroup")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # JupyterLab shall end, too
     total: Counter[str] = Counter()
     for size in args.places:
         nbytes = 0 if size == "0" else parse_bytes(size)
