@@ -201,7 +201,9 @@ def run(client: BlockingKernelClient, pid: int, code: str) -> str:
 
 def judge(code: str, text: str) -> str:
     """Return '' if the cell ended as it should, else what it showed."""
-    lines = {n for n, line in enumerate(code.splitlines(), 1) if line.endswith("# !")}
+    loops = "while ", "for "  # a cell that is stopped may be there
+    numbered = enumerate(code.splitlines(), 1)
+    lines = {n for n, line in numbered if line.endswith("# !") or line.startswith(loops)}
     at = {int(n) for n in re.findall(r"^-+> (\d+) ", text, re.MULTILINE)}
     refused = re.search("MemoryError|Unable to allocate|can't start new thread", text)
     return "" if refused and at & lines else text[-1500:] or "no error"

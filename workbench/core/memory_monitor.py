@@ -88,6 +88,7 @@ class MemoryMonitor:
         wait = min(max(spare / SPEED, SOON), LATE)
         self._wait = min(2 * self._wait, IDLE) if is_quiet and not self._is_busy else wait
         self._spare = spare
+        self._state.pool.memory_is_short = left < 0 < self.headroom
         self._due_for_tasks = self._state.now + wait
         self._due = self._state.now + self._wait if self._has_to_look else None
 

@@ -51,6 +51,7 @@ class WorkerPool:
         self.most = max(MOST, 2 * target)  # hard cap of workers
         self.startup_failures = 0  # in a row: a kill from outside counts 1, others KILLS
         self.last_words = ""  # how the last failed worker ended
+        self.memory_is_short = False  # no forks of workers that have nothing to do
         self.resting = False  # nobody uses the session: no forks until a task is queued
         self.retry_at: float | None = None  # when to fork next; None: now
         self._pause = PAUSES[0]
@@ -121,7 +122,7 @@ class WorkerPool:
             return
         if scheduler.queue.size and scheduler.has_room:
             yield from self._wanted_for_light()
-        if self.steady or self.resting:
+        if self.steady or self.resting or (self.memory_is_short and not scheduler.queue.size):
             return
         while scheduler.working < self.target and self._may_grow:
             if scheduler.pooled >= self.target and not scheduler.queue:

@@ -143,7 +143,7 @@ def grants(before: Method, lines: LineManager, actor: Actor, caller: int) -> Non
 
 add(
     "lines", "a_line_is_granted_beside_other_calls",  # the barrier between both ways
-    (Actor, "forget", forgets), (LineManager, "_clear", grants),
+    (Actor, "forget", forgets), (LineManager, "_grant_or_connect", grants),
 )  # fmt: skip
 
 

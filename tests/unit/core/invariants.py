@@ -267,6 +267,7 @@ def _check_pool(state: State) -> None:
     all_came = all(worker.client is not None for worker in scheduler.workers.values())
     may_grow = pool.retry_at is None and len(scheduler.workers) < pool.most
     may_grow = may_grow and (all_came or not pool.broken) and not pool.resting
+    may_grow = may_grow and (scheduler.queue.size > 0 or not pool.memory_is_short)
     if scheduler.working < pool.target and may_grow:
         assert scheduler.pooled >= pool.target
         assert not scheduler.queue, "tasks wait, and a slot is not filled"
