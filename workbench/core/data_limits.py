@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from workbench.core.loop_events import MeasuredProcess
 
-RESERVED, FREED = 5.0, 60.0
-"""Half-lives, in seconds, of memory that a process has and doesn't touch. It counts as taken at
-first. What was reserved is an array that will soon be filled, or else never will be; what was
-freed, and not given back, is used again."""
+HALF_LIFE = 5.0
+"""Seconds after which half of what a process has and doesn't touch is taken for memory that it never
+will. It counts as taken at first: an array is filled soon, and what was freed, and not given back,
+is used again. But libraries reserve memory, too."""
 
 SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.125, 0.5
 """Share of what the machine has left that a process may still take, once, when no more than the
@@ -34,30 +34,18 @@ class _Limited:
     data: int
     code: int  # of libraries
     loads: bool = True  # libraries were loaded before the measurement
-    reserved: float = 0.0  # since then, and neither touched nor given up
-    freed: float = 0.0  # neither given back nor touched again
+    untouched: float = 0.0  # bytes that it has had since then, and will touch
     limit: int = 0  # the one that was set last; 0: none yet
-    floor: int = 0  # so much private memory it may have even if the headroom is reached; 0: no more
-
-    @property
-    def untouched(self) -> float:
-        return self.reserved + self.freed
+    floor: float = 0.0  # so much it may have even if the headroom is reached; 0: no more
 
     def note(self, now: MeasuredProcess, seconds: float) -> None:
         """Take in what it has now. What libraries reserve when they are loaded, for threads and
         buffers, isn't counted: it is never filled."""
         more = (now.data - self.data) - (now.private - self.private)  # that it doesn't touch
-        self.reserved *= 0.5 ** (seconds / RESERVED)
-        self.freed *= 0.5 ** (seconds / FREED)
         loaded, self.loads = self.loads, now.code > self.code
-        if more < 0:
-            self.freed += more
-            self.reserved += min(self.freed, 0)
-        elif now.private < self.private:
-            self.freed += more
-        elif not (loaded or self.loads):
-            self.reserved += more
-        self.freed, self.reserved = max(self.freed, 0.0), max(self.reserved, 0.0)
+        self.untouched *= 0.5 ** (seconds / HALF_LIFE)
+        if more < 0 or not (loaded or self.loads):
+            self.untouched = max(self.untouched + more, 0.0)
         self.private, self.data, self.code = now.private, now.data, now.code
 
 
@@ -94,14 +82,15 @@ class DataLimits:
         limits = []
         for each in processes:
             known = self._known[each.pid]
+            taken = each.private + known.untouched
             if known.limit and each.limit > known.limit:
-                known.floor = each.private + int(available * SHARE_AFTER_ERROR)
+                known.floor = taken + available * SHARE_AFTER_ERROR
             elif spare > available * SHARE_WHEN_SHORT:
                 known.floor = 0
             elif spare <= 0 and not known.floor:
-                known.floor = each.private + int(available * SHARE_WHEN_SHORT)
-            more = max(spare, min(known.floor - each.private, available - headroom // 4), 0)
-            known.limit = min(each.data + more, known.own)
+                known.floor = taken + available * SHARE_WHEN_SHORT
+            more = max(spare, min(known.floor - taken, available - headroom / 4), 0)
+            known.limit = min(each.data + int(more), known.own)
             limits.append((each.pid, known.limit, each.limit))
         return tuple(limits)
 
