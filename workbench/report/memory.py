@@ -183,7 +183,8 @@ def shortage_text(
     rows += [(name, human_bytes(n), "") for name, n in others.items() if n >= NOTICED]
     lines = [
         f"{begins}{human_bytes(left)} is left." + " Most of this process's memory:" * bool(rows),
-        Table(HEAD, tuple(rows), HEAD[1:2]).text() if rows else "",
+        # No table: a traceback is as wide as the notebook, and lines that are longer break.
+        *(f"  {size}  {what}{cut and '; to let go: '}{cut}" for what, size, cut in rows),
         *(_narrow_text(name, columns) for name, columns in narrower.items()),
     ]
     fitting = [each for each in largest if each.kind == "variable" and each.nbytes <= room]
