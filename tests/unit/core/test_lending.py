@@ -1,8 +1,6 @@
 """Objects that are lent with a worker: whom they may be given to, how their room comes back. Calls
-by a line whose worker dies: what their callers are told, and what none may say of its line.
-
-What becomes of calls: `test_line_machine`.
-"""
+by a line whose worker dies: what their callers are told, and what none may say of its line; what
+becomes of calls: `test_line_machine`."""
 
 from __future__ import annotations
 
