@@ -2,6 +2,9 @@
 
 All figures are in seconds, bytes, or these per second; each is the median of one process's
 samples. Asserts nothing.
+
+Calls of actors are measured as Ray's own microbenchmark does, and called by its names: *sync* is
+one call, got before the next; *async* is a thousand submitted, then all got.
 """
 
 from __future__ import annotations
@@ -12,17 +15,31 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
-import crowds
 import limits
 import numpy as np
 import tasks
 import values
-from pools import Effort, NotOffered, Pool, Sample, Store, memory_of_children, processor_time, times
+from pools import (
+    WORKERS,
+    Effort,
+    NotOffered,
+    Pool,
+    Sample,
+    Store,
+    memory_of_children,
+    processor_time,
+    times,
+)
 
 GAP = 0.1
 """Seconds between tasks where a person would run them."""
+
+CALLS = 1000
+REFS = 1000
+INSIDE = 10_000
 
 SETTLED = 3.0
 """Seconds after which a pool that isn't used has nothing more to put in order."""
@@ -163,6 +180,78 @@ def _returns(pool: Pool, effort: Effort) -> Sample:
     return {"returns": returned, "make_and_copy": statistics.median(inside)}
 
 
+def _calls(pool: Pool, *actors: Any) -> None:
+    """They get their calls in turn."""
+    pool.told([pool.tell(actor) for _ in range(CALLS) for actor in actors])
+
+
+def _actor(pool: Pool, effort: Effort, *, cls: type, name: str) -> Sample:
+    actor = pool.actor(cls)
+    burst = partial(_calls, pool, actor)
+    burst()
+    (sync,) = times(effort, lambda: pool.told([pool.tell(actor)]), least=20)
+    (seconds,) = times(effort, burst)
+    return {f"{name}_sync": sync, f"{name}_async": CALLS / seconds}
+
+
+def _cores(pool: Pool, effort: Effort) -> Sample:
+    """One caller and one actor, one caller and n, n callers with an actor each: n is the cores."""
+    actors = [pool.actor(tasks.Actor) for _ in range(WORKERS)]
+    sample: Sample = {}
+    actions: dict[str, Callable[[], Any]] = {
+        "calls_1_1": partial(_calls, pool, actors[0]),
+        "calls_1_n": partial(_calls, pool, *actors),
+        "calls_n_n": lambda: pool.tell_from_tasks(actors, CALLS),
+    }
+    for figure, action in actions.items():
+        action()
+        (seconds,) = times(effort, action)
+        sample[figure] = (1 if figure == "calls_1_1" else WORKERS) * CALLS / seconds
+    return sample
+
+
+def _tree(pool: Pool, effort: Effort) -> Sample:
+    """All of it is submitted before anything is asked for."""
+    count = pool.at_once // effort.divisor
+
+    def reduce() -> None:
+        refs = [pool.submit(tasks.identity, n) for n in range(count)]
+        while len(refs) > 1:
+            odd = refs[len(refs) & ~1 :]
+            pairs = zip(refs[::2], refs[1::2], strict=False)
+            refs = [pool.submit(tasks.add, one, other) for one, other in pairs] + odd
+        if pool.gather(refs) != [sum(range(count))]:
+            raise RuntimeError("a leaf was lost")
+
+    (seconds,) = times(effort, reduce, least=1)
+    return {"tree": (2 * count - 1) / seconds}
+
+
+def _wait(pool: Pool, effort: Effort) -> Sample:
+    """A thousand tasks submitted, their refs waited for one by one."""
+
+    def one_by_one() -> None:
+        refs = [pool.submit(tasks.empty) for _ in range(REFS)]
+        while refs:
+            _, refs = pool.wait(refs)
+
+    (seconds,) = times(effort, one_by_one, least=1)
+    return {"wait_each": seconds}
+
+
+def _contains(pool: Pool, effort: Effort) -> Sample:
+    refs = [pool.put(n) for n in range(INSIDE)]
+
+    def there_and_back() -> list[Any]:
+        inside: list[Any] = pool.get(pool.put(refs))
+        return inside
+
+    if pool.gather(there_and_back()[-1:]) != [INSIDE - 1]:
+        raise NotOffered
+    (seconds,) = times(effort, there_and_back)
+    return {"contains": seconds}
+
+
 _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "memory": _memory,
     "put_cold": _put_cold,
@@ -174,5 +263,10 @@ _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "burst": _burst,
     "by_ref": _by_ref,
     "returns": _returns,
-    **crowds.MEASURES,
+    "actor": partial(_actor, cls=tasks.Actor, name="actor"),
+    "async_actor": partial(_actor, cls=tasks.AsyncActor, name="async_actor"),
+    "cores": _cores,
+    "tree": _tree,
+    "wait": _wait,
+    "contains": _contains,
 }

@@ -1,6 +1,6 @@
 """What is measured, and the clock: what a system must be able to do, and how long it takes.
 
-The figures themselves are `measures`' and `crowds`'.
+The figures themselves are `measures`'.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -15,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import peers
 import psutil
 from pools import Effort, Sample
 from values import VALUES
@@ -23,6 +23,12 @@ from values import VALUES
 import workbench
 
 HERE = Path(__file__).parent
+PEERS = HERE.parents[1] / ".bench" / "peers"
+"""The peers' environment, in the checkout."""
+
+PEERS_PYTHON = PEERS / "bin" / "python"
+"""It exists once `prepare_peers` has returned."""
+
 PATIENCE = 300
 """Seconds one contestant may take for one round."""
 
@@ -43,7 +49,7 @@ class Contestant:
     """Who is measured for which rows, and where.
 
     ``target``: see `contestants.__main__`; without one, its own module's ``measure``. ``peer``: it
-    runs in the environment of `peers`. ``every``: in each so-many-th round: the slow ones, which
+    runs in the environment `PEERS`. ``every``: in each so-many-th round: the slow ones, which
     differ by more than noise. ``one_core``: all its processes have one. ``busy``: another process
     computes on each core. ``workers_by_core``: it has as many workers as there are cores, not
     `pools.WORKERS`.
@@ -58,7 +64,7 @@ class Contestant:
     workers_by_core: bool = False
 
 
-OURS, RAY, EXECUTOR = "workbench.Workbench", ("ray.Ray", True, 2), ("executors.processpool", True)
+OURS, RAY, EXECUTOR = "remotes.Workbench", ("remotes.Ray", True, 2), ("executors.processpool", True)
 
 CONTESTANTS = {
     "floor": Contestant(("empty",)),
@@ -95,7 +101,7 @@ def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Sa
     playing = {name: c for name, c in CONTESTANTS.items() if set(c.rows) & set(rows)}
     if any(c.peer for c in playing.values()):
         try:
-            peers.prepare()
+            prepare_peers()
         except subprocess.CalledProcessError as error:
             _say(f"No .bench/peers, so their columns stay empty: {error}\n")
             playing = {name: c for name, c in playing.items() if not c.peer}
@@ -115,9 +121,30 @@ def run(rows: Collection[str], rounds: int, effort: Effort, scratch: Path) -> Sa
     return samples
 
 
+def prepare_peers() -> None:
+    """Make it from ``peers.txt``, unless it was made from that, and with this Python.
+
+    Raises
+    ------
+    CalledProcessError
+        If it can't be made: pip has said why.
+    """
+    requirements = HERE / "peers.txt"
+    stamp = PEERS / "made-from"
+    made_from = f"{sys.version}\n{requirements.read_text()}"
+    if stamp.exists() and stamp.read_text() == made_from:
+        return
+    print("Making .bench/peers (once) ...", file=sys.stderr)
+    shutil.rmtree(PEERS, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+    pip = [str(PEERS_PYTHON), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
+    subprocess.run(pip, check=True)
+    stamp.write_text(made_from)
+
+
 def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sample:
     contestant = CONTESTANTS[name]
-    python = str(peers.PYTHON) if contestant.peer else sys.executable
+    python = str(PEERS_PYTHON) if contestant.peer else sys.executable
     file, log = scratch / "sample.json", scratch / f"{name}.log"
     file.unlink(missing_ok=True)
     command = [python, "-m", "contestants", contestant.target or f"{name}.measure", str(file)]

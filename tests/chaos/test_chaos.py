@@ -23,8 +23,7 @@ from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
 from tests.chaos.values import is_right
 from tests.leaks import eventually
 from tests.patience import THOROUGH
-from tests.process import limits
-from tests.process.processes import Processes, segments
+from tests.process.processes import Processes, few_descriptors, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engine.queries import Lookup, Names
@@ -219,7 +218,7 @@ class Chaos:
             left = self.chance.randrange(6)
             self.note(f"{kind} {pid} has {left} descriptors left")
             before = {worker.pid for worker in self._processes.workers()}
-            with limits.descriptors(pid, left):
+            with few_descriptors(pid, left):
                 self._is_short = True
                 if kind == "forkserver":  # it would need them to replace this one
                     self.chance.choice(self._processes.workers()).kill()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.conftest import Kernel, Opens
-from tests.process.test_edited_modules import Project
+from tests.kernel.conftest import Kernel
+from tests.process.test_clean_workers import Project
 
 Edit = Callable[[str], None]
 """Gives the module another answer."""
@@ -73,21 +73,6 @@ def test_a_worker_with_an_older_module_says_so(kernel: Kernel, edit: Edit) -> No
     assert cell.notes.count(TOLD) == 1
     assert not kernel.ok(IN_CELL).notes
     kernel.ok("import importlib, edited_helpers\nimportlib.reload(edited_helpers)")
-    cell = kernel.ok(IN_CELL)
-    assert (cell.text(), cell.notes) == ("second\n", "")
-
-
-@pytest.mark.extended
-def test_after_restarts_workers_are_up_to_date(notebook: Opens, edit: Edit, tmp_path: Path) -> None:
-    kernel = notebook()
-    begin = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext workbench\n%workbench stop"
-    )
-    kernel.ok(f"{begin}\n%workbench start --workers 1 --session desk --keep 1h")
-    assert kernel.ok(IN_CELL).text() == "first\n"
-    edit("second")
-    kernel.restart(now=True)
-    kernel.ok(f"{begin}\nimport edited_helpers\n%workbench start --session desk")
     cell = kernel.ok(IN_CELL)
     assert (cell.text(), cell.notes) == ("second\n", "")
 

@@ -22,7 +22,7 @@ def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
 
 
 def test_what_was_changed_after_put_is_stored_again(session: Kernel) -> None:
-    """Whatever kind it is of: `tests/process/test_freshness.py`."""
+    """Whatever kind it is of: `tests/process/test_function_data.py`."""
     session.ok(f"{SETUP}\nold = %put lst\nsorted(lst)")
     assert notes(session, "lst") == []
     assert "`lst`, the stored object itself" in session.ok("%why --deep lst").results()[0]

@@ -335,13 +335,6 @@ slow, inside, x = Slow(), {{'a': Slow()}}, [1]
     assert [path.name for path in tmp_path.iterdir()] == [session.value("os.getpid()")]
 
 
-def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
-    session.ok("%%remote\nx = [1]")
-    cell = session.ok("%%remote\nx.append(2)")
-    assert "x changed on the worker: `%get x` brings it" in session.over(cell)
-    assert session.value("x", after="%get x") == "[1, 2]"
-
-
 def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
     session.ok("rows = [{'n': n} for n in range(11_000)]\nalias, first = rows, rows[0]")
     cell = session.ok("%%remote -w\nrows[0]['n'] = 'changed'")

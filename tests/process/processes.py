@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import psutil
@@ -155,3 +157,17 @@ def private_memory() -> int:
     """Bytes that this process has to itself, of whatever mapping: its ``RssAnon``."""
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+@contextmanager
+def few_descriptors(pid: int, others: int = 0) -> Iterator[None]:
+    """A process has no other descriptors than those it has, or only so many."""
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    unused = (number for number in range(limits[1]) if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(islice(unused, others, None)), limits[1]))
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)

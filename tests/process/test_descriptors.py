@@ -11,8 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process import limits
-from tests.process.processes import Processes
+from tests.process.processes import Processes, few_descriptors
 from tests.process.scripts import Scripts
 from tests.process.test_actors import counter
 from workbench.client.base import SPARES
@@ -37,7 +36,7 @@ def test_a_driver_without_descriptors_stays_in_its_session(session: Engine) -> N
         return float(wb.get(f"x{number}").sum())
 
     wb.get(wb.put("all is imported"))
-    with limits.descriptors(os.getpid()):
+    with few_descriptors(os.getpid()):
         seen: list[float] = []
         for use in (lambda: seen.extend(map(total, range(most))), lambda: wb.put(np.ones(100_000))):
             with pytest.raises(LimitError, match="can open no more files"):
@@ -58,7 +57,7 @@ def test_a_server_without_descriptors_has_newcomers_wait_and_tells_them_at_last(
     task = wb.remote(lambda: np.full(100_000, 2))
     wb.get(task.remote())
     server = psutil.Process(processes.server().pid)
-    with limits.descriptors(server.pid):
+    with few_descriptors(server.pid):
         before = sum(server.cpu_times()[:2])
         driver = script(
             """
@@ -90,7 +89,7 @@ def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Process
     Counter = counter()
     first = Counter.remote()
     assert wb.get(first.add.remote()) == 1
-    with limits.descriptors(processes.forkserver().pid):
+    with few_descriptors(processes.forkserver().pid):
         added = Counter.remote().add.remote()
         assert wb.wait([added], timeout=0.1)[1]  # it tries, and tries again
         assert wb.get(first.add.remote()) == 2

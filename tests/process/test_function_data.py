@@ -1,8 +1,10 @@
 """What a function reads without being given it: of stored arrays the refs go, no copies; and what
-has changed between the calls is sent anew."""
+has changed between the calls is sent anew. What readers of a stored variable get is what it is now;
+that no edit is missed: `tests/unit/serialization/test_comparison.py`."""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +18,10 @@ from tests.leaks import eventually
 from tests.process.test_bad_calls import RUNS, Run
 from workbench.client import submitter
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
+from workbench.ipython.bindings import Bindings
+from workbench.ipython.freshness import Freshness
+from workbench.serialization.comparison import BUDGET
 
 N = 10**5
 SIZE = 8 * N
@@ -152,3 +158,65 @@ def test_what_a_method_or_a_partial_has_may_change(session: Engine) -> None:
     for rate in (1, 2):
         settings.rate = rate
         assert wb.get([task.remote() for task in tasks]) == [rate, rate]
+
+
+def test_a_late_answer_costs_no_name_or_pin(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored again keeps its pin, and takes no name that means another object by now."""
+    monkeypatch.setenv("WORKBENCH_GLANCE", "0")
+    session = wb.init(workers=1, memory="16MB")
+    value, bindings = [1, 2], Bindings()
+    ref, about = session.put(value, "value")
+    bindings.note("value", value, ref, "%put", "value", about)
+    session.pin(ref, True)
+
+    def read() -> Any:
+        """What a cell that reads it gets."""
+        found = Freshness(bindings, session)
+        captured = {"value": found.ref("value", value)}
+        found.renew(captured)
+        return wb.get(captured["value"])
+
+    value.append(3)
+    read()
+    (stored,) = [each for each in session.snapshot().objects if each.names]
+    assert stored.pinned
+    other = wb.put("another", name="value")
+    value.append(4)
+    assert read() == [1, 2, 3, 4]
+    assert session.ask(Lookup("value")) == other
+
+
+class Slow:
+    """More than half of what one variable may take."""
+
+    asked = 0
+
+    def __getstate__(self) -> dict[str, int]:
+        Slow.asked += 1
+        end = time.thread_time() + BUDGET * 0.6
+        while time.thread_time() < end:
+            pass
+        return {}
+
+
+def test_all_that_a_cell_reads_has_one_budget(session: Engine) -> None:
+    """However many variables it has."""
+    bindings = Bindings()
+    values: dict[str, Any] = {f"slow{n}": Slow() for n in range(3)}
+    values["last"] = [1]
+    for name, value in values.items():
+        ref, about = session.put(value)
+        bindings.note(name, value, ref, "%put", name, about)
+    for name, value in values.items():  # one cell each: what they take is known then
+        alone = Freshness(bindings, session)
+        alone.ref(name, value)
+        assert alone.notes == []
+    values["last"].append(2)
+    before = Slow.asked
+    found = Freshness(bindings, session)
+    for name, value in values.items():
+        found.ref(name, value)
+    assert Slow.asked - before < 3
+    (said,) = found.notes
+    assert said.startswith("slow1 and slow2 as stored earlier, not compared (")
+    assert "last changed" in found.preview_advice("last")

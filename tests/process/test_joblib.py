@@ -19,7 +19,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Scripts
-from tests.process.test_pool import not_three
+from tests.process.test_executor import not_three
 from workbench.engine.base import Engine
 from workbench.interop import joblib as ours
 from workbench.interop.joblib import WorkbenchBackend

@@ -1,6 +1,8 @@
-"""Calls that go straight from a driver to an actor: what they do is what calls by the server do.
+"""Calls that go straight to an actor, and tasks to a worker that is lent, also with objects as
+arguments: they do what those by the server do.
 
-Which messages are sent when is a matter of `tests/unit/core/test_line_machine.py`.
+Which messages are sent when is a matter of `tests/unit/core/test_line_machine.py` and
+`test_lease_machine.py`.
 """
 
 from __future__ import annotations
@@ -190,10 +192,6 @@ def test_a_packed_call_goes_though_nobody_waits(line: Any, gate: Gate, tmp_path:
     assert eventually((tmp_path / "touched").exists)
 
 
-def test_results_of_any_kind(line: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    check_results(line().result.remote, capsys)
-
-
 def test_early_ctrl_c(session: Any, line: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has its handle, so nobody else could stop it."""
     actor, lines = line(), session._base.lines
@@ -276,3 +274,174 @@ def test_by_an_actor(server: psutil.Process, line: Any, capsys: pytest.CaptureFi
     check_results(partial(between.gets.remote, "result"), capsys)
     (ref,) = wb.get(between.ref.remote())
     assert wb.get(ref) == len(wb.get(actor.all.remote()))
+
+
+def does(kind: Any = None, stop: Any = None) -> Any:
+    if stop is not None:
+        return stop()
+    return kind and made(kind)
+
+
+def go_straight(server: psutil.Process, submit: Callable[[], Any], times: int = 5) -> bool:
+    """Whether tasks one after the other end without the server. To be asked until they do: a lease
+    may end in between."""
+    for _ in range(20):
+        wb.get(submit())
+    return needs_no_server(server, lambda: [soon(submit()) for _ in range(times)])
+
+
+@pytest.fixture
+def do(server: psutil.Process) -> Any:
+    """A function whose tasks go straight to a worker from now on."""
+    function = wb.remote(does)
+    assert eventually(lambda: go_straight(server, function.remote))
+    return function
+
+
+def test_tasks_of_functions_that_take_turns_go_straight(server: psutil.Process, do: Any) -> None:
+    """A lease is for all of them, once its worker knows them."""
+    other = wb.remote(lambda: None)
+
+    def turns() -> Any:
+        soon(do.remote())
+        return other.remote()
+
+    assert eventually(lambda: go_straight(server, turns))
+
+
+def test_arguments_by_reference_go_straight(server: psutil.Process, session: Engine) -> None:
+    size, ref = wb.remote(len), wb.put(np.ones(1_000_000))
+    array = wb.get(ref)  # stands for its object
+    for given in (ref, array):
+        assert eventually(lambda: go_straight(server, lambda: size.remote(given)))  # noqa: B023
+    assert wb.get(size.remote(wb.put(np.ones(500_000)))) == 500_000  # which wasn't lent
+
+
+def test_results_of_any_kind(line: Any, do: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for remote in (line().result.remote, do.remote):
+        check_results(remote, capsys)
+
+
+def test_only_one_at_a_time_goes_there(session: Engine, do: Any, gate: Gate) -> None:
+    """The others go where there is room; who waits for a worker has the lent one, too."""
+    for function in (do, wb.remote(lambda _, stop: stop())):
+        refs = [function.remote(None, gate.stop) for _ in range(session.workers + 1)]
+        visitors = [gate.next() for _ in range(session.workers)]
+        assert len({visitor.pid for visitor in visitors}) == session.workers
+        for visitor in visitors:
+            visitor.let_on("done")
+        gate.next().let_on("done")
+        assert wb.get(refs) == ["done"] * len(refs)
+
+
+def test_it_can_be_stopped(server: psutil.Process, session: Engine, do: Any, gate: Gate) -> None:
+    ref = do.remote(None, gate.stop)
+    visitor = gate.next()
+
+    def tasks() -> list[tuple[str, ...]]:
+        workers = session.snapshot().workers
+        return [worker.tasks for worker in workers if worker.pid == visitor.pid]
+
+    assert eventually(lambda: tasks() == [("does",)])
+    assert not wb.wait([ref], timeout=0)[0]
+    wb.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref)
+    assert eventually(lambda: go_straight(server, do.remote))
+
+
+N = 1_000_000
+
+
+class Reader:
+    kept: Any = None
+
+    def size(self, *arrays: Any) -> int:
+        return sum(map(len, arrays))
+
+    def keep(self, array: Any) -> int:
+        self.kept = array
+        return len(array)
+
+    def total(self) -> float:
+        return float(self.kept.sum())
+
+    def forget(self) -> None:
+        self.kept = None
+
+    def waits(self, array: Any, stop: Any) -> Any:
+        return stop(), float(array.sum())
+
+
+class AsyncReader(Reader):
+    async def size(self, *arrays: Any) -> int:  # type: ignore[override]
+        return super().size(*arrays)
+
+    async def waits(self, array: Any, stop: Any) -> Any:
+        return super().waits(array, stop)
+
+
+every = pytest.mark.parametrize("cls", [Reader, AsyncReader])
+
+
+def lend(session: Any, actor: Any, ref: Any) -> Any:
+    """Have the object lent to the actor's line, which it returns."""
+    lines, id = session._base.lines, actor._ref.id
+
+    def has_it() -> bool:
+        wb.get(actor.size.remote(ref))
+        return lines.line_to(id, (ref.id,)) is not None
+
+    assert eventually(has_it)
+    return lines.line_to(id)
+
+
+def is_gone(session: Any, id: int) -> bool:
+    """With its room: no other object of that size is there."""
+
+    def gone() -> bool:
+        now = session.snapshot()
+        return now.live < N and all(record.id != id for record in now.objects)
+
+    return eventually(gone)
+
+
+@every
+def test_they_go_straight_alone_and_in_a_burst(session: Any, cls: type) -> None:
+    actor = wb.remote(cls).remote()
+    ref, other = wb.put(np.ones(N)), wb.put(np.ones(N // 2))
+    line = lend(session, actor, ref)
+    before = line.sent
+    assert [wb.get(actor.size.remote(ref)) for _ in range(20)] == [N] * 20
+    assert wb.get(actor.size.remote(wb.get(ref), ref)) == 2 * N  # the array stands for its object
+    assert line.sent == before + 21
+    assert wb.get(actor.size.remote(ref, other)) == N + N // 2  # through the server
+    assert line.sent == before + 21
+    lend(session, actor, other)
+    calls = [(ref,), (ref,), (other,), (), (ref, other), (other, ref)] * 50  # packed apart
+    sizes = wb.get([actor.size.remote(*refs) for refs in calls])
+    assert sizes == [N, N, N // 2, 0, N + N // 2, N + N // 2] * 50
+
+
+@every
+def test_what_is_lent_stays_while_it_is_needed(session: Any, cls: type, gate: Gate) -> None:
+    """Its driver has let go of it, and its room is wanted."""
+    actor = wb.remote(cls).remote()
+    ref = wb.put(np.ones(N))
+    line = lend(session, actor, ref)
+    before = line.sent
+    result = actor.waits.remote(ref, gate.stop)
+    kept = actor.keep.remote(ref)
+    assert line.sent == before + 2
+    visitor, id = gate.next(), ref.id
+    del ref
+    for _ in range(5):
+        wb.get(wb.put(np.zeros(N)))
+    visitor.let_on("read")
+    assert wb.get(result) == ("read", float(N))
+    assert wb.get(kept) == N
+    others = [wb.put(np.zeros(N)) for _ in range(5)]
+    assert wb.get(actor.total.remote()) == float(N)
+    del others
+    assert wb.get(actor.forget.remote()) is None
+    assert is_gone(session, id)

@@ -1,7 +1,7 @@
 """`python -m contestants TARGET FILE SECONDS DIVISOR ROW…`: take one sample, write it as JSON.
 
-The target is what to make or call in a module here, as ``ray.Ray``. Runs in the contestant's own
-environment, in a process of its own: see `rounds`.
+The target is what to make or call in a module here, as ``remotes.Ray``. Runs in the contestant's
+own environment, in a process of its own: see `rounds`.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from pools import Pool
+from pools import WORKERS, Pool
 
 
 class Remotes(Pool):
@@ -49,6 +50,24 @@ class Remotes(Pool):
 
     def get(self, ref: Any) -> Any:
         return self._api.get(ref)
+
+
+class Ray(Remotes):
+    """On one machine, without its dashboard."""
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+
+    def start(self) -> None:
+        self._api.init(num_cpus=WORKERS, include_dashboard=False, logging_level=logging.ERROR)
+
+
+class Workbench(Remotes):
+    def __init__(self) -> None:
+        super().__init__("workbench")
+
+    def start(self) -> None:
+        self._api.init(workers=WORKERS)
 
 
 def _tell(module: str, actor: Any, count: int) -> None:

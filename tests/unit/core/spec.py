@@ -1,13 +1,14 @@
 """What a session must do, the naive way: everything is worked out anew after each event.
 
 No counts are kept up to date and no decision is made here. Where the real session may choose
-(which worker, how many at a time), the machine that plays against both checks what it chose.
-"""
+(which worker, how many at a time), the machine that plays against both checks what it chose."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -16,6 +17,9 @@ from workbench.core.events import ID_BITS
 from workbench.core.lifetime import ALONE_AT_START
 from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES
+from workbench.core.session import Session
+from workbench.core.snapshot import Change, ObjectRecord, Snapshot
+from workbench.core.snapshot_builder import take_snapshot
 
 
 def plain(value: ev.Value | None) -> object:
@@ -467,3 +471,36 @@ class Spec:
         """These bytes are nobody's any more; returns the lengths of the extents among them."""
         gone = [p for p in self.sealed if p[0] == segment and offset <= p[1] < offset + length]
         return [self.sealed.pop(place) for place in gone]
+
+
+class Follower:
+    """Adds up changes. ``waits``: it has asked, so nothing may be kept from it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[int, ObjectRecord] = {}
+        self.session: Snapshot | None = None
+        self.waits = False
+
+    def ask(self) -> ev.Subscribe:
+        self.waits = True
+        return ev.Subscribe(1)
+
+    def hear(self, change: Change) -> None:
+        assert self.waits, "told without being asked"
+        self.waits = False
+        for id in change.gone:
+            assert id in self.objects, "told the end of what it never heard of"
+            del self.objects[id]
+        self.objects.update((record.id, timeless(record)) for record in change.objects)
+        self.session = change.session
+        assert not change.left
+
+    def check(self, session: Session) -> None:
+        """Whoever waits knows all there is."""
+        if self.waits and self.session is not None:
+            now = {record.id: timeless(record) for record in take_snapshot(session.state).objects}
+            assert self.objects == now
+
+
+def timeless(record: ObjectRecord) -> ObjectRecord:
+    return replace(record, age=0.0)

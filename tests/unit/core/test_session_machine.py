@@ -8,10 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.unit.core.follower import Follower
 from tests.unit.core.invariants import check
 from tests.unit.core.peers import PAGES, Peer, pick
-from tests.unit.core.spec import Hand, Spec, plain
+from tests.unit.core.spec import Follower, Hand, Spec, plain
 from tests.unit.core.turns import Turns
 from workbench.core import events as ev
 from workbench.core import instructions as do

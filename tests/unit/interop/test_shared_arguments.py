@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tests.unit.serialization.clocks import Looks
-from tests.unit.serialization.extents import extent_of
+from tests.unit.serialization.samples import extent_of
 from workbench.core import events as ev
 from workbench.engine.queries import Answering, Compare, StoredAs, WhenFull
 from workbench.errors import ObjectFreedError

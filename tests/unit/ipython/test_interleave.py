@@ -1,15 +1,23 @@
-"""Whose line is whose, when several workers write under one cell."""
+"""What stands under a cell: whose line is whose, when several workers write there; what a page that
+was opened later is sent of it; how far a long put or get is, which never outlives its block."""
 
 from __future__ import annotations
 
+import json
+import threading
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import TIMEOUT
+from workbench.core.events import Output
 from workbench.ipython.interleave import MOST_OPEN, OpenLine, Screen, Text
+from workbench.ipython.missed import MOST_DISPLAYED, Display, shown_by
 from workbench.ipython.output import ERASE, Router
+from workbench.ipython.progress import progress
 
 PIECES = st.text(alphabet="ab \n\r", min_size=1, max_size=8)
 
@@ -98,3 +106,75 @@ def test_in_a_terminal_a_line_that_passes_makes_room(capsys: pytest.CaptureFixtu
     router.passing_line = True
     router.note(router.latest, "cell 6 · done", "stdout")
     assert capsys.readouterr().out == f"{ERASE}cell 6 · done\n"
+
+
+def printed(text: str) -> Output:
+    return Output(1, "stdout", text.encode())
+
+
+def displayed(kind: str = "display", name: str = "", **bundle: str) -> Output:
+    data = {mime.replace("_", "/"): text for mime, text in bundle.items()}
+    content = {"data": data, "transient": {"display_id": name} if name else {}}
+    return Output(1, kind, json.dumps(content).encode())
+
+
+def parts(*outputs: Output) -> list[str | Display]:
+    job: Any = SimpleNamespace(
+        size=1, name="cell 2", read_outputs=lambda: outputs, label_of=lambda output: ""
+    )
+    return shown_by(job)
+
+
+def test_displays_stand_between_prints_as_they_are_now() -> None:
+    assert parts(
+        printed("gone"), Output(1, "clear", b"{}"), printed("a\n"), printed("b\n"),
+        displayed(name="bar", image_png="old"), printed("c\n"),
+        displayed("update", "bar", image_png="new", text_plain="<Figure>"),
+        displayed(text_plain="42"),
+    ) == ["a\nb\n", Display("image/png", "new"), "c\n", Display("text/plain", "42")]  # fmt: skip
+
+
+def test_what_a_page_cannot_show_is_named_with_the_magic_that_can() -> None:
+    html, widget = "<script>draw()</script>", displayed(text_plain="HBox()", text_markdown="# hi")
+    named = "[a display: %workbench jobs cell 2 shows it]\n"
+    assert parts(widget, displayed(text_html=html, text_plain="Figure()")) == [2 * named]
+    first, *rest = parts(*[displayed(image_png="x" * (MOST_DISPLAYED // 2)) for _ in range(3)])
+    assert first == "[a display of 300 kB: %workbench jobs cell 2 shows it]\n"
+    assert [type(each) for each in rest] == [Display, Display]
+
+
+class Page:
+    """As much of a router as the line needs."""
+
+    is_terminal = False
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def origin(self) -> int:
+        return 1
+
+    def display_id(self, what: str) -> str:
+        return what
+
+    def display(self, origin: int, name: str, bundle: dict[str, str], is_new: bool) -> None:
+        self.texts.append(bundle["text/plain"])
+
+
+def test_a_look_that_is_late_shows_nothing() -> None:
+    """It is asking the session when the block ends."""
+    asks, may_answer = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def text_at(seconds: float) -> str:
+        threads.append(threading.current_thread())
+        asks.set()
+        may_answer.wait(TIMEOUT)
+        return "busy"
+
+    page = Page()
+    with progress(cast(Router, page), text_at, after=0.0):
+        assert asks.wait(TIMEOUT)
+    may_answer.set()
+    threads[0].join(TIMEOUT)
+    assert page.texts == []

@@ -6,7 +6,11 @@ import dataclasses
 import threading
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
+
+from workbench.serialization import codec
 
 LOCK = threading.Lock()
 
@@ -96,3 +100,13 @@ def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         ),
         max_leaves=20,
     )
+
+
+def extent_of(serialized: codec.Serialized) -> npt.NDArray[np.uint8]:
+    """Each part at its place in one read-only extent."""
+    extent = np.zeros(max(serialized.size, 1), np.uint8)
+    for number, (offset, part) in enumerate(serialized.layout()):
+        assert number > len(serialized.buffers) or offset % codec.BUFFER_ALIGN == 0
+        extent[offset : offset + part.nbytes] = np.frombuffer(part.tobytes(), np.uint8)
+    extent.flags.writeable = False
+    return extent

@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tests.unit.serialization.extents import extent_of
-from tests.unit.serialization.samples import Pair, looped
+from tests.unit.serialization.samples import Pair, extent_of, looped
 from workbench.errors import SerializationError
 from workbench.expressions import describe
 from workbench.serialization import codec

@@ -26,7 +26,6 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.unit.serialization import samples
 from tests.unit.serialization.clocks import Looks
 from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
-from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec, comparison
 from workbench.serialization.comparison import ChangeCheck, Verdict
@@ -45,7 +44,7 @@ class Stored:
         done = codec.serialize(value, {})
         inline = inline or not done.size
         self.header = done.inline() if inline else done.header()
-        self.extent = None if inline else extent_of(done)
+        self.extent = None if inline else samples.extent_of(done)
 
     @property
     def contents(self) -> codec.Contents:

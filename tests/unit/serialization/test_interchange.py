@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.serialization.extents import extent_of
+from tests.unit.serialization.samples import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
 

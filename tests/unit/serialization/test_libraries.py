@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from tests.unit.serialization.extents import extent_of
+from tests.unit.serialization.samples import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec, libraries
 
