@@ -21,6 +21,8 @@ import numpy as np
 from workbench.call_site import is_own
 from workbench.client.collector import is_arrow, referents_of, shows
 from workbench.heap.frames import locals_of as locals_of
+from workbench.heap.sizes import MACHINERY as MACHINERY
+from workbench.heap.sizes import is_ours as is_ours
 
 LONGEST_KEY = 200
 """Most characters of a dict key that is written out; longer keys are given by their place."""
@@ -302,20 +304,6 @@ _PLAIN = (
 
 
 # -- what is a person's ----------------------------------------------------------------------------
-
-MACHINERY = tuple(
-    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
-)
-
-
-def is_ours(kind: type) -> bool:
-    """True of a class of the session itself, which refers to everything and is no reason.
-
-    Not of what stands for a person's function (`is_a_functions`): that is the function's.
-    """
-    if getattr(kind, "is_a_functions", False) is True:
-        return False
-    return str(kind.__module__).startswith(MACHINERY)
 
 
 @functools.lru_cache(1000)

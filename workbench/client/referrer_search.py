@@ -24,11 +24,11 @@ from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, refe
 from workbench.client.module_names import expression_for, name_of
 from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output, referred
-from workbench.client.retained import Buffers, arrow_buffers
 from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
+from workbench.heap.sizes import Block, blocks
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
 HOLDER = 50  # looks that each thing counts for which refers to a known one
@@ -112,10 +112,10 @@ class ReferrerSearch:
         for target in self.graph.targets.values():
             self._known(target)
 
-    def arrow_buffers(self) -> dict[int, Buffers]:
-        """Return the buffers of all of Arrow's objects that were found, by id."""
+    def arrow_blocks(self) -> dict[int, list[Block]]:
+        """Return the memory that each of Arrow's objects shows that were found, by id."""
         hidden = list(self._unseen.values())
-        return {id(each): arrow_buffers(each) for each in hidden if self._kinds[type(each)] == 3}
+        return {id(each): blocks(each) for each in hidden if self._kinds[type(each)] == 3}
 
     def held(self) -> Counter[int]:
         """Return how many references the search has to each object that it keeps."""

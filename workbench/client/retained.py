@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import gc
 import sys
-import types
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from workbench.client.collector import LEAVES, is_arrow
+from workbench.client.collector import LEAVES
 from workbench.client.reference_graph import ALL, referents
-from workbench.client.references import is_ours
-from workbench.memory.segment import PrivateView, written_pages
+from workbench.heap.process import ProcessMemory
+from workbench.heap.sizes import Block, blocks, is_apart, own_size
 
 MOST, MOST_LEAVES = 500_000, 100_000
 """Most objects that are noted, and numbers and texts: of more of these, a sample stands for all."""
@@ -29,21 +28,13 @@ LONG = 1000  # length from which on an array of the items costs less than a loop
 MIX = 0x9E3779B97F4A7C15  # 2**64 by the golden ratio: spreads addresses
 
 LARGE = 1 << 16
-"""Bytes from which on a text counts by itself, and of an array only the pages that were written."""
-
-_APART = (types.ModuleType, type, types.CodeType)
-_LIBRARIES = {"IPython", "ipykernel", "tornado", "zmq"}
-"""Packages whose objects lead to all that a notebook has."""
-
-
-Buffers = list[tuple[int, int]]
-"""Address and bytes of each."""
+"""Bytes from which on a text counts by itself."""
 
 
 class Retained:
     """The objects that can be reached from some, with the references that each has from elsewhere.
 
-    ``ours``: references that the caller has, by id. ``arrow``: the buffers of all Arrow objects,
+    ``ours``: references that the caller has, by id. ``arrow``: the memory of all Arrow objects,
     by id: C++ counts who has them. ``stay``: ids of what isn't looked into, as modules' namespaces.
     Keeps the objects, so that no id is used again.
     """
@@ -52,7 +43,7 @@ class Retained:
         self,
         begin: Iterable[Any],
         ours: Mapping[int, int],
-        arrow: Mapping[int, Buffers],
+        arrow: Mapping[int, list[Block]],
         stay: Container[int],
     ) -> None:
         self.things: dict[int, Any] = {}
@@ -70,12 +61,13 @@ class Retained:
         none = counts.pop(number)
         del self.things[number]
         self._outside = {n: count - none - inner[n] - ours.get(n, 0) for n, count in counts.items()}
-        apart = [buffers for number, buffers in arrow.items() if number not in self.things]
-        self._apart = {address for buffers in apart for address, _ in buffers}
+        self._memory = ProcessMemory()
+        self._blocks = {n: found for n, each in self.things.items() if (found := blocks(each))}
+        apart = [found for number, found in arrow.items() if number not in self.things]
+        self._apart = {block.address for found in apart for block in found}
 
     def _walk(self, todo: list[Any], inner: Counter[int]) -> None:
         self.things.update((id(each), each) for each in todo)
-        is_apart = _Apart()
         while todo:
             is_array = isinstance(todo[-1], np.ndarray | np.flatiter)
             inside = referents(todo[-1]) if is_array else gc.get_referents(todo[-1])
@@ -88,7 +80,7 @@ class Retained:
                 if type(child) in LEAVES:
                     self._leaves.add(number)
                 elif number not in self.things:
-                    if number in self._stay or is_apart[type(child)]:
+                    if number in self._stay or is_apart(type(child)):
                         continue
                     if len(self.things) >= MOST:
                         self.complete = False
@@ -139,7 +131,8 @@ class Retained:
                     stays[number] = first
                     todo += [each for each in self._inside.get(number, ()) if each in self.things]
         gone = self.things.keys() - stays.keys()
-        return self._size(gone, self._apart | set(self._buffers(stays))), stays
+        used = self._apart.union(block.address for block in self._shown(stays))
+        return self._size(gone, used), stays
 
     def shared(self, stays: Mapping[int, int]) -> Counter[int]:
         """Return the bytes that lead from each object that stays, each counted for one of them."""
@@ -154,53 +147,13 @@ class Retained:
             thing = self.things[number]
             is_sample = number in self._leaves and not _is_whole(thing)
             total += own_size(thing) * (self._every if is_sample else 1)
-        buffers = self._buffers(numbers)
-        return total + sum(buffers[address] for address in buffers.keys() - but)
+        shown = {block for block in self._shown(numbers) if block.address not in but}
+        return total + sum(self._memory.taken(*block)[0] for block in shown)
 
-    def _buffers(self, numbers: Iterable[int]) -> dict[int, int]:
-        things = map(self.things.__getitem__, numbers)
-        return dict(each for thing in things for each in arrow_buffers(thing))
+    def _shown(self, numbers: Iterable[int]) -> Iterator[Block]:
+        return (block for number in numbers for block in self._blocks.get(number, ()))
 
 
 def _is_whole(thing: Any) -> bool:
     """True of what no sample stands for."""
     return type(thing) not in LEAVES or sys.getsizeof(thing) >= LARGE
-
-
-class _Apart(dict[type, bool]):
-    """Cache by type: True of what others refer to as well, and which leads to all there is."""
-
-    def __missing__(self, kind: type) -> bool:
-        package = str(kind.__module__).partition(".")[0]
-        self[kind] = issubclass(kind, _APART) or is_ours(kind) or package in _LIBRARIES
-        return self[kind]
-
-
-def own_size(thing: Any) -> int:
-    """Return the bytes of an object itself, in this process's own memory."""
-    kind = type(thing)
-    if kind is PrivateView:
-        begin = np.frombuffer(thing, np.uint8).__array_interface__["data"][0]
-        return _written(begin, len(thing))
-    if isinstance(kind.__sizeof__, types.FunctionType):  # may count what is inside, too
-        return object.__sizeof__(thing)
-    if hasattr(kind, "estimated_size") and kind.__module__ == "builtins":  # polars'
-        return int(thing.estimated_size())
-    size = sys.getsizeof(thing)
-    if isinstance(thing, np.ndarray) and thing.flags.owndata and thing.nbytes >= LARGE:
-        return size - thing.nbytes + _written(thing.__array_interface__["data"][0], thing.nbytes)
-    return size
-
-
-def _written(address: int, length: int) -> int:
-    return sum(end - begin for begin, end in written_pages(address, length))
-
-
-def arrow_buffers(thing: Any) -> Buffers:
-    """Return the memory that an object of pyarrow's shows; of others none."""
-    if not is_arrow(type(thing)):
-        return []
-    if hasattr(thing, "buffers"):
-        return [(each.address, each.size) for each in thing.buffers() if each is not None]
-    parts = thing.chunks if hasattr(thing, "chunks") else thing.columns
-    return [each for part in parts for each in arrow_buffers(part)]

@@ -10,10 +10,11 @@ from typing import Any
 
 from workbench.client.reference_graph import ALL
 from workbench.client.referrer_search import ReferrerSearch, searching
-from workbench.client.retained import LARGE, Buffers, Retained
+from workbench.client.retained import LARGE, Retained
 from workbench.client.search_budget import SearchBudget
 from workbench.core.descriptions import ValueAccount, ValueHolder
 from workbench.expressions import describe
+from workbench.heap.sizes import Block
 
 VALUE, PART = "value", "part"
 RUN = ("thread", "task", "call", "runs", "cell")
@@ -35,7 +36,7 @@ def _find(box: list[Any], deep: bool) -> ValueAccount:
 def _account(search: ReferrerSearch) -> ValueAccount:
     search.run()
     graph, target = search.graph, search.graph.targets[VALUE]
-    what, arrow = describe(graph.nodes[target]), search.arrow_buffers()
+    what, arrow = describe(graph.nodes[target]), search.arrow_blocks()
     own, parts = _parts(search, arrow)
     sizes = {kind: size for kind, (size, _) in parts.items()}
     complete = search.go_on({kind: part for kind, (_, part) in parts.items()})
@@ -65,7 +66,7 @@ def _account(search: ReferrerSearch) -> ValueAccount:
 
 
 def _parts(
-    search: ReferrerSearch, arrow: Mapping[int, Buffers]
+    search: ReferrerSearch, arrow: Mapping[int, list[Block]]
 ) -> tuple[int, dict[str, tuple[int, Any]]]:
     """Return the bytes that the value has alone, and what others hold, too: by kind, the bytes and
     the object."""

@@ -13,6 +13,9 @@ import numpy as np
 
 from workbench.system.sizes import PAGE
 
+LARGE = 256 << 10
+"""Bytes from which on it is seen which pages of an allocation have been written."""
+
 READ_AT_ONCE = 1 << 16
 """Pages whose entries are read at once, 8 bytes each."""
 
@@ -25,8 +28,10 @@ _MAPPING = re.compile(
 what of it is no file's."""
 
 _PRESENT, _EXCLUSIVE = np.uint64(1 << 63), np.uint64(1 << 63 | 1 << 56)
-"""Bits of ``pagemap``: the page is in memory, and in this process alone. Of a page that was read
-and never written, the kernel's page of zeros is present, which is no memory of the process."""
+_FILES = np.uint64(1 << 61)
+"""Bits of ``pagemap``: the page is in memory, and in this process alone; it is (still) a file's. Of
+a page that was read and never written, the kernel's page of zeros is present, which is no memory of
+the process."""
 
 _KINDS = (
     ("store", re.compile(r".... /memfd:workbench")),
@@ -66,20 +71,26 @@ class ProcessMemory:
                 resident -= anonymous
             sizes[kind] += resident
             is_forked = proportional < resident  # a child has the pages, too
+            kind = kind if found[3].endswith("p") else "shared"
             self._mappings.append((begin, end, kind, is_forked))
             guard = end if found[3].startswith("---") and end - begin == PAGE else 0
         self.private, self.files, self.store, self.shared, self.stacks = sizes.values()
         self.resident = sum(sizes.values())
         self.python, self.malloc = _python(), _malloc()
 
-    def in_memory(self, address: int, nbytes: int) -> tuple[int, str]:
-        """Return how many bytes of a range are in memory, and the kind of its mapping.
+    def taken(self, address: int, nbytes: int) -> tuple[int, int]:
+        """Return how many bytes of a range are private memory, and how many will be once they are
+        written to.
 
-        A large array of ``numpy.empty`` or ``zeros`` takes memory only where somebody has written.
+        A large array of ``numpy.empty`` or ``zeros`` takes memory only where somebody has written,
+        and so does one whose pages are copies of a file's or the store's.
         """
         place = bisect_right(self._mappings, (address + 1,)) - 1
         _, end, kind, is_forked = self._mappings[place] if place >= 0 else (0, 0, "", False)
         kind = kind if address < end else "private"  # mapped since
+        is_private = kind == "private"
+        if kind == "shared" or (is_private and nbytes < LARGE):
+            return nbytes * is_private, 0
         wanted = _PRESENT if is_forked else _EXCLUSIVE
         first, last = address // PAGE, -(-(address + nbytes) // PAGE)
         pages = 0
@@ -88,10 +99,12 @@ class ProcessMemory:
                 file.seek(8 * first)
                 for left in range(last - first, 0, -READ_AT_ONCE):
                     entries = np.frombuffer(file.read(8 * min(left, READ_AT_ONCE)), np.uint64)
-                    pages += int((entries & wanted == wanted).sum())  # the kernel's pagemap.rst
+                    # The bits are those of the kernel's pagemap.rst.
+                    pages += int((entries & (wanted | _FILES) == wanted).sum())
         except OSError:  # it doesn't tell
-            return nbytes, kind
-        return min(pages * PAGE, nbytes), kind
+            return nbytes * is_private, 0
+        found = min(pages * PAGE, nbytes)
+        return found, (nbytes - found) * is_private
 
 
 def _python() -> tuple[int, int]:

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -22,8 +23,11 @@ LONG, SAMPLE = 10_000, 1_000
 ATOMS = frozenset((int, float, complex, str, bytes, bytearray, bool, type(None)))
 """Types with nothing inside: most objects are such."""
 
-_BARRIERS = ("IPython", "ipykernel", "tornado", "workbench", "zmq")
-"""Packages whose objects refer to all of a notebook."""
+MACHINERY = tuple(
+    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
+)
+_BARRIERS = frozenset(("IPython", "ipykernel", "tornado", "zmq"))
+"""Our modules, and other packages, whose objects refer to all of a notebook."""
 
 
 class Block(NamedTuple):
@@ -62,13 +66,39 @@ def parts(thing: Any, deep: bool) -> Parts | None:
     return look(thing)
 
 
+def blocks(thing: Any) -> list[Block]:
+    """Return the memory that an object shows: of an array or a table, of most others none."""
+    look = _LOOKS[type(thing)]
+    if look in _WITHOUT or (look is _object and gc.is_tracked(thing)):
+        return []
+    with suppress(Exception):  # its library's code raised
+        return [part for some, _ in look(thing) for part in some if type(part) is Block]
+    return []
+
+
+def is_apart(kind: type) -> bool:
+    """True of a type whose instances many refer to, and which lead to all there is."""
+    return _LOOKS[kind] in (_shared, _class)
+
+
+def is_ours(kind: type) -> bool:
+    """True of a class of the session itself, which refers to everything and is no reason.
+
+    Not of what stands for a person's function (`is_a_functions`): that is the function's.
+    """
+    if getattr(kind, "is_a_functions", False) is True:
+        return False
+    return str(kind.__module__).startswith(MACHINERY)
+
+
 class _Looks(dict[type, Callable[[Any], Parts]]):
     """By class: the function that looks into its instances."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Parts]:
         package = str(kind.__module__).partition(".")[0]
         by_base = (look for base, look in _BY_BASE if issubclass(kind, base))
-        other = _shared if package in _BARRIERS else _LIBRARIES.get(package, _object)
+        is_barrier = package in _BARRIERS or is_ours(kind)
+        other = _shared if is_barrier else _LIBRARIES.get(package, _object)
         self[kind] = look = next(by_base, other)
         return look
 
@@ -130,8 +160,7 @@ def _array(array: Any) -> Parts:
 
 def _blocks(made: Iterable[Any]) -> Parts:
     """Return the blocks in objects that were made just now: their ids will be used again."""
-    found = [part for each in made for some, _ in _LOOKS[type(each)](each) for part in some]
-    return (([part for part in found if type(part) is Block], 1.0),)
+    return (([block for each in made for block in blocks(each)], 1.0),)
 
 
 def _arrow(thing: Any) -> Parts:
@@ -168,8 +197,9 @@ _BY_BASE: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     ((list, tuple, set, frozenset, dict, deque), _container),
     (np.ndarray, _array),
     (type, _class),
-    (CodeType, _shared),
+    ((CodeType, ModuleType), _shared),
 )
+_WITHOUT = frozenset((_nothing, _container, _class, _shared))
 
 _LIBRARIES = {
     "polars": _polars,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from workbench.heap.process import ProcessMemory
+from workbench.heap.process import LARGE, ProcessMemory
 from workbench.heap.sizes import ATOMS, Block, own_size, parts
 
 MOST = 1_000_000
@@ -21,9 +21,6 @@ MOST = 1_000_000
 
 SMALL = 512
 """Bytes up to which Python allocates an object in its arenas."""
-
-LARGE = 256 << 10
-"""Bytes from which on it is noted who has a part, so that another holder of it can say so."""
 
 NEGLIGIBLE = 0.01
 """An object of a sample that stands for less than this share of itself isn't looked at."""
@@ -200,13 +197,10 @@ class _HeapWalk:
         address, nbytes = block
         if weight == 1.0 and not self._seen.add(address):
             self._share(address, holder)
-        elif nbytes < LARGE:
-            self._add(holder, address, nbytes, weight)
         else:
-            resident, kind = self.memory.in_memory(address, nbytes)
-            if kind == "private":  # else it is the store's, or a file's
-                holder.reserved += nbytes - resident
-                self._add(holder, address, resident, weight)
+            taken, reserved = self.memory.taken(address, nbytes)
+            holder.reserved += reserved
+            self._add(holder, address, taken, weight)
 
     def _share(self, address: int, holder: Holder) -> None:
         if (root := self._roots.get(address)) is not None:

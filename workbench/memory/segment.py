@@ -96,38 +96,37 @@ class ReadOnly(mmap.mmap):
         return mapping, start
 
 
-def written_pages(address: int, length: int) -> list[tuple[int, int]]:
-    """Return the pages of a range of this process that are its own, as (begin, end) in bytes: they
-    have been written. If the kernel can't tell, return all of it.
-    """
-    first, last = address // PAGE, -(-(address + length) // PAGE)
-    try:
-        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-            pagemap.seek(first * 8)
-            entries = memoryview(pagemap.read((last - first) * 8)).cast("Q")
-    except (OSError, TypeError):
-        return [(0, length)]
-    if len(entries) != last - first:
-        return [(0, length)]
-    # Bits 63 and 62: the page is present, or swapped out; 61: it is (still) the file's.
-    runs: list[tuple[int, int]] = []
-    if all(entry >> 61 not in (2, 4, 6) for entry in set(entries)):
-        return runs
-    for number, entry in enumerate(entries, first):
-        if entry >> 61 in (2, 4, 6):
-            begin, end = number * PAGE - address, (number + 1) * PAGE - address
-            begin = runs.pop()[0] if runs and runs[-1][1] == begin else max(begin, 0)
-            runs.append((begin, end))
-    if runs:
-        runs[-1] = runs[-1][0], min(runs[-1][1], length)
-    return runs
-
-
 class PrivateView(mmap.mmap):
     """Pages of a segment that this process may write to: each is copied at its first write."""
 
     keeps: object
-    written = staticmethod(written_pages)
+
+    def written(self, address: int, length: int) -> list[tuple[int, int]]:
+        """Return the pages of a range that may have been written, as (begin, end) in bytes.
+
+        ``address`` is the range's in this process. If the kernel can't tell, return all of it.
+        """
+        first, last = address // PAGE, -(-(address + length) // PAGE)
+        try:
+            with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+                pagemap.seek(first * 8)
+                entries = memoryview(pagemap.read((last - first) * 8)).cast("Q")
+        except (OSError, TypeError):
+            return [(0, length)]
+        if len(entries) != last - first:
+            return [(0, length)]
+        # Bits 63 and 62: the page is present, or swapped out; 61: it is (still) the file's.
+        runs: list[tuple[int, int]] = []
+        if all(entry >> 61 not in (2, 4, 6) for entry in set(entries)):
+            return runs
+        for number, entry in enumerate(entries, first):
+            if entry >> 61 in (2, 4, 6):
+                begin, end = number * PAGE - address, (number + 1) * PAGE - address
+                begin = runs.pop()[0] if runs and runs[-1][1] == begin else max(begin, 0)
+                runs.append((begin, end))
+        if runs:
+            runs[-1] = runs[-1][0], min(runs[-1][1], length)
+        return runs
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:

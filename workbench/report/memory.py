@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from workbench.format import count, human_bytes, human_count, joined, listed, printable
 from workbench.heap.narrow import Narrower
-from workbench.heap.survey import LARGE, Holder, Survey
+from workbench.heap.process import LARGE
+from workbench.heap.survey import Holder, Survey
 from workbench.report.html import Block, bar_blocks, block_html, block_text
 from workbench.report.markup import Rich, Table, clip, page
 from workbench.report.view_texts import BAR_PARTS, Bar
