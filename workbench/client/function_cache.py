@@ -40,7 +40,7 @@ class Export:
     `Submitter`.
     """
 
-    is_a_functions: ClassVar = True  # see `client.references.is_ours`
+    is_a_functions: ClassVar = True  # see `heap.sizes.is_ours`
 
     ref: ObjectRef
     code: InitVar[Sequence[FunctionType | type]]

@@ -20,11 +20,11 @@ from workbench.client.reference_code import runs, span, statement, typed
 from workbench.client.references import (
     Reference,
     attributes_of,
-    is_output,
     is_persons,
-    locals_of,
 )
 from workbench.core.events import Place
+from workbench.heap.frames import locals_of
+from workbench.heap.roots import is_output
 
 MOST_PLACES = 20
 """Most places reported of one object."""

@@ -20,9 +20,8 @@ import numpy as np
 
 from workbench.call_site import is_own
 from workbench.client.collector import is_arrow, referents_of, shows
-from workbench.heap.frames import locals_of as locals_of
-from workbench.heap.sizes import MACHINERY as MACHINERY
-from workbench.heap.sizes import is_ours as is_ours
+from workbench.heap.frames import locals_of
+from workbench.heap.roots import is_output
 
 LONGEST_KEY = 200
 """Most characters of a dict key that is written out; longer keys are given by their place."""
@@ -317,29 +316,6 @@ def is_persons(kind: type) -> bool:
         return True
     name = str(kind.__module__)
     return is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
-
-
-def is_output(name: str) -> bool:
-    """True of a name that IPython gives to results."""
-    return (
-        name == "Out"
-        or (name.startswith("_") and name.strip("_").isdigit())
-        or (name in ("_", "__", "___"))
-    )
-
-
-def frames() -> dict[types.FrameType, int]:
-    """Return the running frames of all other threads, with the threads' idents."""
-    found: dict[types.FrameType, int] = {}
-    running: dict[int, Any] = sys._current_frames()
-    # A frame in a variable of its own would keep itself and all that its callers refer to.
-    running.pop(threading.get_ident(), None)
-    frame: types.FrameType | None
-    for ident, frame in running.items():
-        while frame is not None:
-            found[frame] = ident
-            frame = frame.f_back
-    return found
 
 
 # -- keys ------------------------------------------------------------------------------------------

@@ -21,14 +21,16 @@ from typing import Any
 from workbench.call_site import is_own
 from workbench.client import collector, references
 from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
-from workbench.client.module_names import expression_for, name_of
 from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, Root, referents
-from workbench.client.references import MACHINERY, Reference, is_ours, is_output, referred
+from workbench.client.references import Reference, referred
 from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
-from workbench.heap.sizes import Block, blocks
+from workbench.heap import frames
+from workbench.heap.module_names import expression_for
+from workbench.heap.roots import figures, is_output
+from workbench.heap.sizes import MACHINERY, Block, blocks, is_ours
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
 HOLDER = 50  # looks that each thing counts for which refers to a known one
@@ -139,7 +141,7 @@ class ReferrerSearch:
             self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
-                self.namespaces.setdefault(id(vars(module)), name_of(name, module, self._main))
+                self.namespaces.setdefault(id(vars(module)), self._module(name, module))
         self.namespaces[id(self._main)] = Name("")
         for name, value in list(self._main.items()):
             if name not in _SAME:
@@ -149,16 +151,18 @@ class ReferrerSearch:
                 self._name(value.__self__, Root(Name("get_ipython()")))
                 self._last_result = id(getattr(value.__self__, "last_execution_result", None))
         self._frames()
-        figures = sys.modules.get("matplotlib._pylab_helpers")
-        for number, manager in list(figures.Gcf.figs.items()) if figures else ():
-            plt = sys.modules.get("matplotlib.pyplot")
-            path, before = expression_for("matplotlib.pyplot", plt, self._main)
-            cut = f"{before}{path}.close({number!r})"
+        for number, manager, cut in figures():
             self._name(manager, Root(Name(str(number), "figure"), cut))
             self._closed.add(id(manager))
         widgets = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
         self._widgets = id(widgets)
         self._widget_ids = {id(widget): key for key, widget in list(widgets.items())}
+
+    def _module(self, name: str, module: types.ModuleType) -> Name:
+        """Return the name of a module's namespace."""
+        path, before = expression_for(name, module, self._main)
+        is_persons = references.is_own_module(name, getattr(module, "__file__", None))
+        return Name(path, "module", name, before, "attributes", not is_persons)
 
     def _name(self, value: Any, root: Root) -> None:
         self._values.append(value)
@@ -166,10 +170,8 @@ class ReferrerSearch:
 
     def _frames(self) -> None:
         """Note the variables of running functions. Those of our own functions are no reason."""
-        names = {thread.ident: thread.name for thread in threading.enumerate()}
-        names[threading.main_thread().ident] = ""
-        for frame, ident in references.frames().items():
-            self._frame(frame, names.get(ident, ""))
+        for frame, thread in frames.running():
+            self._frame(frame, thread)
 
     def _frame(self, frame: types.FrameType, thread: str) -> None:
         code = frame.f_code
@@ -179,13 +181,12 @@ class ReferrerSearch:
                 self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
             return
         is_machinery = package.startswith(MACHINERY) or package in CALLED
-        for name, value in references.locals_of(frame).items():
+        for name, value in frames.locals_of(frame).items():
             if is_machinery:
                 self._values.append(value)
                 self.graph.ours[id(value)] += 1
             else:
-                where = f"{code.co_name}()" + (f" in thread {thread!r}" if thread else "")
-                self._name(value, Root(Name(name, "runs", where)))
+                self._name(value, Root(Name(name, "runs", f"{code.co_name}(){thread}")))
 
     # -- all there is -----------------------------------------------------------------------------
 
@@ -193,8 +194,8 @@ class ReferrerSearch:
         """Find what the collector doesn't look into near a person's variables."""
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
-        for frame in references.frames():
-            todo += references.locals_of(frame).values()
+        for frame, _ in frames.running():
+            todo += frames.locals_of(frame).values()
         is_frozen = gc.get_freeze_count() > FEW_FROZEN
         if is_frozen:
             self._unseen.update(map(_by_id, todo))

@@ -12,19 +12,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from inspect import CO_OPTIMIZED
-from itertools import islice
-from traceback import walk_tb
+from itertools import chain, islice
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from workbench.call_site import is_own
 from workbench.client.collector import referents_of
-from workbench.client.references import is_ours, locals_of
 from workbench.engine.base import ROOT_NOTE
 from workbench.engine.queries import Places
+from workbench.heap.roots import SAME, raised, running
+from workbench.heap.sizes import is_ours
 
 MOST_SECONDS = 0.02
 MOST_NODES = 10_000
@@ -38,18 +36,14 @@ _LEAVES = (
 )  # fmt: skip
 """Types that hold nothing that a person put there."""
 
-_SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
-"""IPython's variables, and those whose content has plainer names, too."""
-
 Step = tuple[str, Any, bool]
 
 
 def main_variables() -> dict[str, Any]:
     """Return the variables of a person's code in this process: the main module's, those of
     running functions, and those that the last error keeps."""
-    main = sys.modules["__main__"]
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return {**vars(main), **dict(_running()), **dict(_raised(error))}
+    main, functions = vars(sys.modules["__main__"]), chain(running(), raised())
+    return {**main, **{f"{r.name}{ROOT_NOTE} {r.where}": r.value for r in functions}}
 
 
 def held(
@@ -78,7 +72,7 @@ def survey(
     queue: deque[tuple[str, Any, bool, str]] = deque(
         (name, value, True, where)
         for key, value in list(roots.items())
-        if key not in _SAME
+        if key not in SAME
         for name, _, where in [key.partition(ROOT_NOTE)]
     )
     until = clock() + MOST_SECONDS
@@ -101,32 +95,6 @@ def survey(
             plainly = plain and named
             queue.append((below if plainly else path, value, plainly, where))
     return {id: tuple(places) for id, places in found.items()}
-
-
-def _running() -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a person's running functions, in any thread."""
-    # Our own frame is among them: a variable that kept it would keep all our callers' frames.
-    frame: FrameType | None
-    for frame in list(sys._current_frames().values()):
-        while frame is not None:
-            code = frame.f_code
-            if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-                for name, value in locals_of(frame).items():
-                    yield f"{name}{ROOT_NOTE} in {code.co_name}(), which runs", value
-            frame = frame.f_back
-
-
-def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of functions in the traceback of the last error."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        for frame, _ in walk_tb(error.__traceback__):
-            function = frame.f_code.co_name
-            if function != "<module>":  # those are the notebook's own
-                for name, value in list(frame.f_locals.items()):
-                    yield f"{name}{ROOT_NOTE} in {function}(), kept by sys.last_value", value
-        error = error.__cause__ or error.__context__
 
 
 def _inside(path: str, thing: Any) -> Iterator[Step]:

@@ -42,7 +42,7 @@ class Exported:
     handle: tuple[object, Any] | None = None
     comparing: Comparing = Comparing.OFTEN
     told: int | None = None
-    is_a_functions: ClassVar[bool] = True  # see `client.references.is_ours`
+    is_a_functions: ClassVar[bool] = True  # see `heap.sizes.is_ours`
 
 
 class Call(NamedTuple, Generic[Options]):

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from inspect import CO_OPTIMIZED
 from typing import Any
+
+
+def running(own: bool = False) -> list[tuple[types.FrameType, str]]:
+    """Return the frames that run, each with `` in thread 'name'`` unless that is the main thread.
+
+    ``own``: also those of this thread, but for the one that asks; else no frame refers to itself,
+    which would keep it and all that its callers refer to. So a generator should ask, whose frame
+    goes with it.
+    """
+    names = {thread.ident: f" in thread {thread.name!r}" for thread in threading.enumerate()}
+    names[threading.main_thread().ident] = ""
+    innermost: dict[int, Any] = sys._current_frames()
+    ours = innermost.pop(threading.get_ident(), None)
+    if own and ours is not None:
+        innermost[threading.get_ident()] = ours.f_back.f_back
+    del ours
+    found = []
+    for ident, frame in innermost.items():
+        while frame is not None:
+            found.append((frame, names.get(ident, "")))
+            frame = frame.f_back
+    return found
 
 
 def locals_of(frame: types.FrameType | None) -> dict[str, Any]:

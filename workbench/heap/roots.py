@@ -6,17 +6,17 @@ Each root has the statement that lets go of it.
 from __future__ import annotations
 
 import sys
-import threading
 import types
 from collections.abc import Iterator
 from inspect import CO_OPTIMIZED
 from typing import Any
 
 from workbench.call_site import is_own
-from workbench.heap.frames import locals_of
+from workbench.heap import frames
+from workbench.heap.module_names import expression_for
 from workbench.heap.survey import HeapRoot
 
-_SAME = frozenset(("In", "Out", "_ih", "_oh", "_dh", "get_ipython", "exit", "quit", "open"))
+SAME = frozenset(("In", "_ih", "_oh", "_dh", "__builtins__", "get_ipython", "exit", "quit", "open"))
 """IPython's variables, and those whose content has plainer names, too."""
 
 
@@ -30,7 +30,7 @@ def roots(error: BaseException | None = None) -> Iterator[HeapRoot]:
     outputs = outputs if isinstance(outputs, dict) else {}
     results = {id(value) for value in list(outputs.values())}
     for name, value in list(main.items()):
-        if name in _SAME or isinstance(value, types.ModuleType) or _is_output(name):
+        if name in SAME or isinstance(value, types.ModuleType) or is_output(name):
             continue
         if not (name.startswith("__") and name.endswith("__")):
             # `%xdel` deletes all names that IPython has for the value, `del` one of them.
@@ -39,16 +39,18 @@ def roots(error: BaseException | None = None) -> Iterator[HeapRoot]:
             )
     for number, value in list(outputs.items()):
         yield HeapRoot("output", f"Out[{number}]", value, "", f"%xdel _{number}")
-    yield from _raised(error)
-    yield from _figures()
-    yield from _running()
+    yield from raised(error)
+    for number, manager, cut in figures():
+        yield HeapRoot("figure", f"figure {number}", manager.canvas.figure, "", cut)
+    yield from running()
 
 
-def _is_output(name: str) -> bool:
-    return name.startswith("_") and (not name.strip("_") or name.lstrip("_i").isdigit())
+def is_output(name: str) -> bool:
+    """True of a name that IPython gives to results."""
+    return name in ("Out", "_", "__", "___") or (name[:1] == "_" and name.strip("_").isdigit())
 
 
-def _raised(error: BaseException | None) -> Iterator[HeapRoot]:
+def raised(error: BaseException | None = None) -> Iterator[HeapRoot]:
     """Yield the variables of functions in tracebacks that the last error keeps."""
     shell = getattr(vars(sys.modules["__main__"]).get("get_ipython"), "__self__", None)
     kept_by = ["sys.last_exc"] * (sys.version_info >= (3, 12))
@@ -69,45 +71,27 @@ def _raised(error: BaseException | None) -> Iterator[HeapRoot]:
             code = step.tb_frame.f_code
             if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
                 kept = f"in {code.co_name}(), kept by the traceback of the last error"
-                for name, value in locals_of(step.tb_frame).items():
+                for name, value in frames.locals_of(step.tb_frame).items():
                     yield HeapRoot("traceback", name, value, kept, cut)
             step = step.tb_next
 
 
-def _figures() -> Iterator[HeapRoot]:
+def figures() -> Iterator[tuple[int, Any, str]]:
+    """Yield pyplot's figures that aren't closed: number, manager, and the line that closes it."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     for number, manager in list(helpers.Gcf.figs.items()) if helpers else ():
-        cut = f"{_imported('matplotlib.pyplot', 'plt')}plt.close({number!r})"
-        yield HeapRoot("figure", f"figure {number}", manager.canvas.figure, "", cut)
+        name, main = "matplotlib.pyplot", vars(sys.modules["__main__"])
+        path, before = expression_for(name, sys.modules.get(name), main)
+        yield number, manager, f"{before}{path}.close({number!r})"
 
 
-def _imported(name: str, called: str = "") -> str:
-    """Return the import that a statement needs where a module isn't known by this name yet."""
-    top = name.partition(".")[0]
-    main, bound = vars(sys.modules["__main__"]), called or top
-    if main.get(bound) is sys.modules[name if called else top]:
-        return ""
-    return f"import {name}{called and f' as {called}'}; "
-
-
-def _running() -> Iterator[HeapRoot]:
-    """Yield the variables of a person's functions that run in threads."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames: dict[int, Any] = sys._current_frames()
-    # Our own frame would keep all that our callers have.
-    ours = frames.pop(threading.get_ident(), None)
-    frames[threading.get_ident()] = ours.f_back if ours else None
-    del ours
-    for ident, frame in frames.items():
-        while frame is not None:
-            code = frame.f_code
-            if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-                thread = "" if ident == threading.main_thread().ident else names.get(ident, "")
-                where = f"in {code.co_name}(), which runs"
-                where += f" in thread {thread!r}" if thread else ""
-                for name, value in locals_of(frame).items():
-                    yield HeapRoot("running", name, value, where)
-            frame = frame.f_back
+def running() -> Iterator[HeapRoot]:
+    """Yield the variables of a person's functions that run, in any thread."""
+    for frame, thread in frames.running(own=True):
+        code = frame.f_code
+        if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
+            for name, value in frames.locals_of(frame).items():
+                yield HeapRoot("running", name, value, f"in {code.co_name}(), which runs{thread}")
 
 
 def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
@@ -128,17 +112,17 @@ def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
                 continue
             if isinstance(value, type | types.FunctionType) and value.__module__ != name:
                 continue  # imported from there
-            cut = _emptied(name, attribute, value, is_persons)
+            cut = _emptied(name, module, attribute, value, is_persons)
             yield HeapRoot("module", f"{name}.{attribute}", value, "", cut)
 
 
-def _emptied(name: str, attribute: str, value: Any, is_persons: bool) -> str:
+def _emptied(name: str, module: Any, attribute: str, value: Any, is_persons: bool) -> str:
     """Return how to empty an attribute of a module: of a library's, only what is made for it."""
-    path = f"{_imported(name)}{name}.{attribute}"
+    path, before = expression_for(name, module, vars(sys.modules["__main__"]))
     if hasattr(type(value), "cache_clear"):
-        return f"{path}.cache_clear()"
+        return f"{before}{path}.{attribute}.cache_clear()"
     if not is_persons:
         return ""
     if isinstance(value, dict | list | set):
-        return f"{path}.clear()"
-    return f"{_imported(name)}del {name}.{attribute}"
+        return f"{before}{path}.{attribute}.clear()"
+    return f"{before}del {path}.{attribute}"

@@ -120,14 +120,15 @@ def test_functions_that_run_hold_things_and_so_does_the_last_error() -> None:
         fails(TARGET)
     except ValueError as error:
         sys.last_value = error
-    assert main_variables()[f"kept{ROOT_NOTE} in fails(), kept by sys.last_value"] is TARGET
+    said = "in fails(), kept by the traceback of the last error"
+    assert main_variables()[f"kept{ROOT_NOTE} {said}"] is TARGET
     del sys.last_value
     looked: list[Any] = []
 
-    def other_thread(argument: Any) -> None:
-        looked.append(main_variables()[f"argument{ROOT_NOTE} in other_thread(), which runs"])
+    def other_thread(x: Any) -> None:
+        looked.append(main_variables()[f"x{ROOT_NOTE} in other_thread(), which runs in thread 'A'"])
 
-    thread = threading.Thread(target=other_thread, args=(TARGET,))
+    thread = threading.Thread(target=other_thread, args=(TARGET,), name="A")
     thread.start()
     thread.join()
     assert looked == [TARGET]

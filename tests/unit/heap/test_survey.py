@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from workbench.heap.process import ProcessMemory
@@ -22,11 +23,7 @@ VALUES = [
 
 @pytest.mark.parametrize("made", VALUES)
 def test_sizes_are_what_the_allocators_gave(made: str) -> None:
-    names = {
-        "np": np,
-        "pd": __import__("pandas"),
-        "ensemble": pytest.importorskip("sklearn.ensemble"),
-    }
+    names = {"np": np, "pd": pd, "ensemble": pytest.importorskip("sklearn.ensemble")}
     sizes = []
     for _ in range(2):  # the first time imports, and fills caches
         value = None

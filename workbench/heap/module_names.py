@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.client.reference_graph import Name
-from workbench.client.references import is_own_module
-
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
-
-
-def name_of(name: str, module: types.ModuleType, variables: Mapping[str, Any]) -> Name:
-    """Return the name of a module's namespace."""
-    path, before = expression_for(name, module, variables)
-    is_persons = is_own_module(name, getattr(module, "__file__", None))
-    return Name(path, "module", name, before, "attributes", not is_persons)
 
 
 def expression_for(name: str, module: Any, variables: Mapping[str, Any]) -> tuple[str, str]:
