@@ -58,7 +58,7 @@ export const WORDS = {
     figures: ["figures", "Not closed yet"],
     objects: ["modules", "Modules, and all other Python objects"],
     kept: ["kept free", "By Python and malloc, for what comes"],
-    files: ["libraries", "Files that are mapped, and stacks of threads"],
+    files: ["libraries", "Files that are mapped"],
     stored: ["shared", "The store, as far as it was used here"],
     unexplained: ["not explained", "Held by no object that was found"],
   },

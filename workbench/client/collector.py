@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.heap.sizes import blocks
+from workbench.serialization.arrays import address
+
 LONG = 10_000
 """Length from which on a list is checked for being all numbers and texts."""
 
@@ -104,9 +107,5 @@ def is_arrow(kind: type) -> bool:
 
 def shows(thing: Any, array: np.ndarray[Any, Any]) -> bool:
     """True if pyarrow's ``thing`` has a buffer in the memory of ``array``."""
-    if hasattr(thing, "buffers"):
-        begin = array.__array_interface__["data"][0]
-        end = begin + array.nbytes
-        return any(begin <= each.address < end for each in thing.buffers() if each is not None)
-    parts = thing.chunks if hasattr(thing, "chunks") else thing.columns
-    return any(shows(part, array) for part in parts)
+    begin = address(array)
+    return any(begin <= block.address < begin + array.nbytes for block in blocks(thing))

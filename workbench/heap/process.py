@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import resource
 from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +35,6 @@ the process."""
 _KINDS = (
     ("store", re.compile(r".... /memfd:workbench")),
     ("shared", re.compile(r"...s")),
-    ("stacks", re.compile(r".... \[stack\]")),
     ("files", re.compile(r".... (/|\[v)")),
 )
 """Kinds of mappings, by access and path; all others are ``private``."""
@@ -46,16 +44,14 @@ class ProcessMemory:
     """This process's memory when it was made. Bytes.
 
     ``resident`` is all of it: ``private`` (of no file, shared with nobody), ``files`` that are
-    mapped, the ``store`` as far as it was used here, other ``shared`` memory, and ``stacks`` of
-    threads. ``python`` and ``malloc`` are (used, kept free) of the private memory: in Python's
-    arenas of small objects, and by the C library; zeros if these don't tell.
+    mapped, the ``store`` as far as it was used here, and other ``shared`` memory. ``python`` and
+    ``malloc`` are (used, kept free) of the private memory: in Python's arenas of small objects,
+    and by the C library; zeros if these don't tell.
     """
 
     def __init__(self) -> None:
-        sizes = dict.fromkeys(("private", "files", "store", "shared", "stacks"), 0)
-        stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+        sizes = dict.fromkeys(("private", "files", "store", "shared"), 0)
         self._mappings: list[tuple[int, int, str, bool]] = []
-        guard = 0  # end of the last mapping, if it is a page that nobody may touch
         text = ""
         with suppress(OSError):  # no Linux
             text = Path("/proc/self/smaps").read_text()
@@ -63,18 +59,15 @@ class ProcessMemory:
             begin, end = (int(part, 16) for part in found.group(1, 2))
             named = f"{found[3]} {found[4]}"
             kind = next((kind for kind, form in _KINDS if form.match(named)), "private")
-            if begin == guard and 0 <= stack - (end - begin) <= PAGE:
-                kind = "stacks"  # the C library puts such a page below each thread's
             resident, proportional, anonymous = (int(kB) * 1024 for kB in found.group(5, 6, 7))
             if kind == "store":  # pages that were copied to be written to are private
                 sizes["private"] += anonymous
                 resident -= anonymous
             sizes[kind] += resident
             is_forked = proportional < resident  # a child has the pages, too
-            kind = kind if found[3].endswith("p") else "shared"
-            self._mappings.append((begin, end, kind, is_forked))
-            guard = end if found[3].startswith("---") and end - begin == PAGE else 0
-        self.private, self.files, self.store, self.shared, self.stacks = sizes.values()
+            is_shared = kind == "files" or not found[3].endswith("p")
+            self._mappings.append((begin, end, "shared" if is_shared else kind, is_forked))
+        self.private, self.files, self.store, self.shared = sizes.values()
         self.resident = sum(sizes.values())
         self.python, self.malloc = _python(), _malloc()
 
@@ -83,7 +76,7 @@ class ProcessMemory:
         written to.
 
         A large array of ``numpy.empty`` or ``zeros`` takes memory only where somebody has written,
-        and so does one whose pages are copies of a file's or the store's.
+        and so does one whose pages are copies of the store's.
         """
         place = bisect_right(self._mappings, (address + 1,)) - 1
         _, end, kind, is_forked = self._mappings[place] if place >= 0 else (0, 0, "", False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from workbench.format import count, human_bytes, human_count, joined, listed, printable
+from workbench.format import count, human_bytes, human_count, listed, printable
 from workbench.heap.narrow import Narrower
 from workbench.heap.process import LARGE
 from workbench.heap.survey import Holder, Survey
@@ -75,7 +75,6 @@ def facts_of(found: Survey) -> list[Fact]:
     facts += [
         Fact("kept", "kept free by malloc", free),
         Fact("files", "files that are mapped: libraries", memory.files),
-        Fact("files", "stacks of threads", memory.stacks),
         Fact("stored", "the store, as far as it was used here", memory.store),
         Fact("stored", "other shared memory", memory.shared),
         Fact("unexplained", "not explained", left - free),
@@ -96,12 +95,6 @@ def _fact(holder: Holder, others: Sequence[Holder]) -> Fact:
     what = f"{clip(names, 40)}{where}: {clip(holder.type, 40)}"
     also = [each.name for each in others if each.shares[holder.name] >= LARGE]
     what += f" (also in {listed(also, 3)})" if also else ""
-    shared = [
-        f"{human_bytes(nbytes)} with {name}"
-        for name, nbytes in holder.shares.most_common(2)
-        if nbytes >= LARGE
-    ]
-    what += f" (beside this, shares {joined(shared)})" if shared else ""
     reserved = holder.reserved if holder.reserved >= LARGE else 0
     what += " (only reserved beyond that: nobody wrote to it)" if reserved else ""
     part, _ = _KINDS[holder.kind]

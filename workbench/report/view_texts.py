@@ -174,7 +174,7 @@ BAR_PARTS = {
     "figures": BarPart("figures", "Not closed yet", HUES[3]),
     "objects": BarPart("modules", "Modules, and all other Python objects", HUES[2]),
     "kept": BarPart("kept free", "By Python and malloc, for what comes", REUSABLE),
-    "files": BarPart("libraries", "Files that are mapped, and stacks of threads", HUES[1]),
+    "files": BarPart("libraries", "Files that are mapped", HUES[1]),
     "stored": BarPart("shared", "The store, as far as it was used here", TRACK),
     "unexplained": BarPart("not explained", "Held by no object that was found", OTHER),
 }
