@@ -62,7 +62,7 @@ WHOLE = {
         "process/test_tasks.py",
         "kernel/test_remote_cells.py",
     ],
-    "heap": ["kernel/test_memory.py"],
+    "heap": ["kernel/test_memory.py", "kernel/test_why.py", "unit/client/test_value_holders.py"],
     "host": [
         "process/test_output.py",
         "process/test_capture.py",

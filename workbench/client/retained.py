@@ -11,7 +11,6 @@ import gc
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from workbench.heap.sizes import Block, blocks, is_apart, own_size
 MOST, MOST_LEAVES = 500_000, 100_000
 """Most objects that are noted, and numbers and texts: of more of these, a sample stands for all."""
 
-LONG = 1000  # length from which on an array of the items costs less than a loop
 MIX = 0x9E3779B97F4A7C15  # 2**64 by the golden ratio: spreads addresses
 
 LARGE = 1 << 16
@@ -106,15 +104,10 @@ class Retained:
 
         They are chosen by their address: of a leaf, all references are in the sample, or none.
         """
-        if self._every == 1 or not inside:
+        if self._every == 1:
             return inside
-        number, every = len(inside), self._every
-        if number < LONG:
-            return [e for e in inside if id(e) * MIX >> 40 & every - 1 == 0 or _is_whole(e)]
-        mixed = np.fromiter(map(id, inside), np.uint64, number) * np.uint64(MIX)
-        chosen = mixed >> np.uint64(40) & np.uint64(every - 1) == 0
-        chosen |= np.fromiter(map(_is_whole, inside), bool, number)
-        return list(compress(inside, chosen))
+        others = self._every - 1
+        return [e for e in inside if id(e) * MIX >> 40 & others == 0 or _is_whole(e)]
 
     def dead(self, ends: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Return the bytes that end with these references (by child, how many), and what stays.
