@@ -19,6 +19,7 @@ from workbench.client.collector import LEAVES
 from workbench.client.reference_graph import ALL, referents
 from workbench.heap.process import ProcessMemory
 from workbench.heap.sizes import Block, blocks, is_apart, own_size
+from workbench.serialization.arrays import address
 
 MOST, MOST_LEAVES = 500_000, 100_000
 """Most objects that are noted, and numbers and texts: of more of these, a sample stands for all."""
@@ -60,9 +61,14 @@ class Retained:
         del self.things[number]
         self._outside = {n: count - none - inner[n] - ours.get(n, 0) for n, count in counts.items()}
         self._memory = ProcessMemory()
-        self._blocks = {n: found for n, each in self.things.items() if (found := blocks(each))}
+        arrays = {n: each for n, each in self.things.items() if isinstance(each, np.ndarray)}
+        views = {n for n, each in arrays.items() if isinstance(each.base, np.ndarray)}
+        shown = {n: blocks(each) for n, each in self.things.items() if n not in views}
+        self._blocks = {n: found for n, found in shown.items() if found}
         apart = [found for number, found in arrow.items() if number not in self.things]
         self._apart = {block.address for found in apart for block in found}
+        # Arrow may refer to these: they count with it, though C++ keeps them.
+        self._own = {address(each) for each in arrays.values() if each.flags.owndata}
 
     def _walk(self, todo: list[Any], inner: Counter[int]) -> None:
         self.things.update((id(each), each) for each in todo)
@@ -125,7 +131,7 @@ class Retained:
                     todo += [each for each in self._inside.get(number, ()) if each in self.things]
         gone = self.things.keys() - stays.keys()
         used = self._apart.union(block.address for block in self._shown(stays))
-        return self._size(gone, used), stays
+        return self._size(gone, used - self._own), stays
 
     def shared(self, stays: Mapping[int, int]) -> Counter[int]:
         """Return the bytes that lead from each object that stays, each counted for one of them."""
