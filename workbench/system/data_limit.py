@@ -17,14 +17,18 @@ SHARE_AT_LEAST = 0.4
 """Share of the headroom: if less is left, a cell that goes on taking memory is stopped."""
 
 LEAST = 4 << 20
-"""Bytes that are reserved for a start: at the limit, Python can't even call `setrlimit`."""
+"""Bytes by which the limit is raised at least."""
+
+SHARE_OF_RESERVE, MOST_RESERVED = 0.5, 64 << 20
+"""Share of the headroom, in bytes at most, that a process reserves for its errors: at its limit
+Python can't even call `setrlimit`."""
 
 OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 """What it was when this process began, before a session set another one."""
 
 _headroom = 0
 _gauge = MemoryGauge()  # made now, as long as there is memory
-_reserve = bytes(LEAST)  # zeros, which Linux doesn't give memory to
+_reserve = b""  # zeros, which Linux doesn't give memory to
 _left = 0  # bytes that the machine had left at the last error; 0: none, or that is over
 
 
@@ -36,6 +40,7 @@ def prepare(headroom: int) -> None:
     """
     global _headroom
     _headroom = headroom
+    _take_reserve()
     os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")
 
 
@@ -60,8 +65,7 @@ def raise_after_error() -> None:
     if soft != OWN:
         _, data, _ = _gauge.of_process(os.getpid())
         _left = _gauge.read()[0]
-        _set(max(soft, data + int(_left * SHARE_AFTER_ERROR)))
-    _reserve = bytes(LEAST)
+        _set(max(soft + LEAST, data + int(_left * SHARE_AFTER_ERROR)))
 
 
 def give_back() -> None:
@@ -73,11 +77,20 @@ def give_back() -> None:
             ctypes.CDLL(None).malloc_trim(0)
         if _gauge.read()[0] > 2 * _left:
             _left = 0
+            _take_reserve()
 
 
 def restore() -> None:
     """Give this process its own limit back, because it leaves the session. Any thread."""
+    global _reserve
+    _reserve = b""
     _set(OWN)
+
+
+def _take_reserve() -> None:
+    global _reserve
+    with suppress(MemoryError):  # next time
+        _reserve = bytes(min(int(_headroom * SHARE_OF_RESERVE), MOST_RESERVED))
 
 
 def _set(soft: int) -> None:
