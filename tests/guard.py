@@ -220,7 +220,7 @@ def rounds(place: Place, kinds: Sequence[str], count: int) -> Iterator[tuple[str
                 kind, began, kills = left.pop(0), time.monotonic(), place.kills()
                 try:
                     wrong = judge(KINDS[kind], run(client, pids[1], KINDS[kind]))
-                    wrong = wrong or run(client, pids[1], CLEAR)
+                    wrong += run(client, pids[1], CLEAR)
                 except Empty:
                     wrong = "the kernel died"
                 seconds = time.monotonic() - began

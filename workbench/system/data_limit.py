@@ -29,7 +29,6 @@ OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 _headroom = 0
 _gauge = MemoryGauge()  # made now, as long as there is memory
 _reserve = b""  # zeros, which Linux doesn't give memory to
-_left = 0  # bytes that the machine had left at the last error; 0: none, or that is over
 
 
 def prepare(headroom: int) -> None:
@@ -59,31 +58,29 @@ def is_exceeded() -> bool:
 def raise_after_error() -> None:
     """Let this process take some of the headroom after its MemoryError: to show it, and to clear
     up. The session sees that, and lets it. Any thread."""
-    global _reserve, _left
+    global _reserve
     _reserve = b""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != OWN:
         _, data, _ = _gauge.of_process(os.getpid())
-        _left = _gauge.read()[0]
-        _set(max(soft + LEAST, data + int(_left * SHARE_AFTER_ERROR)))
+        left, _ = _gauge.read()
+        _set(max(soft + LEAST, data + int(left * SHARE_AFTER_ERROR)))
 
 
 def give_back() -> None:
     """Give memory back that was freed since an error, when a cell has ended: small things that were
-    made since then keep the C library from it. Until twice as much is left as at the error."""
-    global _left
-    if _left:
+    made since then keep the C library from it. Until more than the headroom is left."""
+    if _headroom and not _reserve:
         with suppress(AttributeError):  # not glibc
             ctypes.CDLL(None).malloc_trim(0)
-        if _gauge.read()[0] > 2 * _left:
-            _left = 0
+        if _gauge.read()[0] > _headroom:
             _take_reserve()
 
 
 def restore() -> None:
     """Give this process its own limit back, because it leaves the session. Any thread."""
-    global _reserve
-    _reserve = b""
+    global _headroom, _reserve
+    _headroom, _reserve = 0, b""
     _set(OWN)
 
 
