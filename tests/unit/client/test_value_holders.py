@@ -23,6 +23,12 @@ MB = 1_000_000
         ("x = [np.zeros(10**9)]", "x", {"x": 0}, 0),  # no page was written
         ("x = [str(n) for n in range(120_000)]", "x", {"x": 7.6 * MB}, 7.6 * MB),
         ("x = {n: [[]] for n in range(20_000)}", "x", {"x": 3.55 * MB}, 3.55 * MB),
+        ("import pandas; x = pandas.Series(['x'] * 10**6)", "x", {"x": 9 * MB}, 9 * MB),
+        (
+            "from sklearn.tree import ExtraTreeRegressor as Tree\n"
+            "x = Tree().fit(np.arange(1e5)[:, None], np.arange(1e5))",
+            *("x", {"x": 14.4 * MB}, 14.4 * MB),
+        ),
         ("", "value + 1", {}, 8 * MB),
     ],
 )
