@@ -73,8 +73,7 @@ class Retained:
     def _walk(self, todo: list[Any], inner: Counter[int]) -> None:
         self.things.update((id(each), each) for each in todo)
         while todo:
-            is_array = isinstance(todo[-1], np.ndarray | np.flatiter)
-            inside = referents(todo[-1]) if is_array else gc.get_referents(todo[-1])
+            inside = _referents(todo[-1])
             kept = self._inside[id(todo.pop())] = []
             self._limit(len(inside))
             for child in self._sampled(inside):
@@ -151,6 +150,13 @@ class Retained:
 
     def _shown(self, numbers: Iterable[int]) -> Iterator[Block]:
         return (block for number in numbers for block in self._blocks.get(number, ()))
+
+
+def _referents(thing: Any) -> list[Any]:
+    if isinstance(thing, np.ndarray) and isinstance(thing.base, np.ndarray):
+        return [thing.base]  # a view has no references to the items
+    is_array = isinstance(thing, np.ndarray | np.flatiter)
+    return referents(thing) if is_array else gc.get_referents(thing)
 
 
 def _is_whole(thing: Any) -> bool:

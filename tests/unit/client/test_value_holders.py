@@ -23,6 +23,7 @@ MB = 1_000_000
         ("x = [np.zeros(10**9)]", "x", {"x": 0}, 0),  # no page was written
         ("x = [str(n) for n in range(120_000)]", "x", {"x": 7.6 * MB}, 7.6 * MB),
         ("x = {n: [[]] for n in range(20_000)}", "x", {"x": 3.55 * MB}, 3.55 * MB),
+        ("value = [*map(str, range(10**5))]; x = np.array(value, 'O')[:]", "x", {"x": 8e5}, 8e5),
         ("import pandas; x = pandas.Series(['x'] * 10**6)", "x", {"x": 9 * MB}, 9 * MB),
         (
             "from sklearn.tree import ExtraTreeRegressor as Tree\n"
