@@ -32,7 +32,7 @@ MOST_PLACES = 20
 _MODES = ("attributes", "forced attributes", "threads", "f_locals", "fixed")
 _RANK = {"variable": 0, "output": 1, "stored": 1, "cell": 1, "module": 2, "runs": 3}
 _NOT_HERE = ("runs", "cell")
-_ALONE = ("task", "thread", "call", "figure")
+_ALONE = ("task", "thread", "call", "figure", "loaded", "small")
 _ENDS = (*_ALONE, "widget", "context")
 _HOW = {"frame": "error", "close": "suspended"}
 

@@ -344,9 +344,12 @@ class ReferrerSearch:
         self._own.discard(id(wanted))
 
     def _known(self, number: int) -> None:
-        """Note the variables whose value it is."""
+        """Note the variables whose value it is, and if it ends by itself."""
         for root in self._variables.get(number, ()):
             self.graph.roots[number][root] = None
+        if (end := ends_itself(self.graph.nodes[number], self._variable)) is not None:
+            self._closed.add(number)
+            self.graph.roots[number][end] = None
 
     def _take(self, found: list[Any], wanted: dict[int, Any]) -> None:
         for holder in found:
@@ -377,9 +380,6 @@ class ReferrerSearch:
                     reference = Reference(reference.child)
                 self.graph.add(holder, reference)
                 self._known(number)
-                if (root := ends_itself(holder, self._variable)) is not None:
-                    self._closed.add(number)
-                    self.graph.roots[number][root] = None
                 self._go_on_with_owner(holder)
 
     def _go_on_with_owner(self, holder: Any) -> None:

@@ -1,6 +1,7 @@
 """What keeps things until it ends by itself: threads, asyncio's tasks and timers. And what ends it.
 
-For `client.referrer_search`, which goes no further there.
+For `client.referrer_search`, which goes no further there; nor where an answer is a list of all
+libraries: at modules, and at numbers and texts that Python shares.
 """
 
 from __future__ import annotations
@@ -8,10 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from workbench.call_site import is_own
+from workbench.client.collector import LEAVES
 from workbench.client.reference_graph import Name, Root
+
+SMALL = 512
+"""Bytes up to which a number or a text has no other holders than its type."""
 
 
 def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
@@ -20,6 +26,10 @@ def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
     ``variable`` returns a person's variable that is a thing, or ''.
     """
     asyncio = sys.modules.get("asyncio")
+    if type(thing) in LEAVES and sys.getsizeof(thing) <= SMALL:
+        return Root(Name(type(thing).__name__, "small"))
+    if type(thing) is ModuleType and thing in sys.modules.values():
+        return Root(Name(thing.__name__, "loaded"))
     if isinstance(thing, threading.Thread) and thing.is_alive():
         return Root(Name(thing.name, "thread"))
     if asyncio is None:

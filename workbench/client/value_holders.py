@@ -37,7 +37,7 @@ def _account(search: ReferrerSearch) -> ValueAccount:
     search.run()
     graph, target = search.graph, search.graph.targets[VALUE]
     what, arrow = describe(graph.nodes[target]), search.arrow_blocks()
-    own, parts = _parts(search, arrow)
+    own, shared, parts = _parts(search, arrow)
     sizes = {kind: size for kind, (size, _) in parts.items()}
     complete = search.go_on({kind: part for kind, (_, part) in parts.items()})
     del parts
@@ -60,25 +60,30 @@ def _account(search: ReferrerSearch) -> ValueAccount:
         holders.append(ValueHolder(place, frees, goes, sizes.get(place.kind, 0)))
     if any(place.keeper in RUN for place, _ in found):
         every.update(dict.fromkeys(needed, ALL))  # also what their code is about to use
-    nbytes, together = own + sum(sizes.values()), memory.dead(every)[0]
+    together = memory.dead(every)[0]
     complete &= memory.complete
-    return ValueAccount(what, nbytes, tuple(holders), together, complete, search.looked_at)
+    size, seen = own + shared, search.looked_at
+    return ValueAccount(what, size, shared, tuple(holders), together, complete, seen)
 
 
 def _parts(
     search: ReferrerSearch, arrow: Mapping[int, list[Block]]
-) -> tuple[int, dict[str, tuple[int, Any]]]:
-    """Return the bytes that the value has alone, and what others hold, too: by kind, the bytes and
-    the object."""
+) -> tuple[int, int, dict[str, tuple[int, Any]]]:
+    """Return the bytes that the value has alone, those that others hold, too, and the largest such
+    parts: by kind, the bytes and the object."""
     target = search.graph.targets[VALUE]
     inside = Retained([search.graph.nodes[target]], search.held(), arrow, search.namespaces)
     search.is_inside.update(inside.things)
     own, stays = inside.dead({target: ALL - 1})
     if target in stays:  # by what is in it: those are its own holders
-        return inside.dead(dict.fromkeys(inside.things, ALL))[0], {}
+        return inside.dead(dict.fromkeys(inside.things, ALL))[0], 0, {}
     shared = inside.shared(stays)
-    return own, {
-        f"{PART} {number}": (size, inside.things[number])
-        for number, size in shared.most_common(MOST_PARTS)
-        if size >= max(LARGE, LEAST_PART * (own + shared.total()))
-    }
+    return (
+        own,
+        shared.total(),
+        {
+            f"{PART} {number}": (size, inside.things[number])
+            for number, size in shared.most_common(MOST_PARTS)
+            if size >= max(LARGE, LEAST_PART * (own + shared.total()))
+        },
+    )

@@ -75,7 +75,7 @@ class ValueHolder(Record, frozen=True):
 
 
 class ValueAccount(Record, frozen=True):
-    """Why a value is in the memory of its process: ``nbytes`` of it, shared parts included.
+    """Why a value is in the memory of its process: ``nbytes`` of it, ``shared`` parts included.
 
     ``together``: bytes that all ``holders`` would free. ``complete``: the search looked at
     everything, else at ``seen`` objects.
@@ -83,6 +83,7 @@ class ValueAccount(Record, frozen=True):
 
     what: str
     nbytes: int
+    shared: int
     holders: tuple[ValueHolder, ...]
     together: int
     complete: bool = True

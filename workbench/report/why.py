@@ -120,6 +120,7 @@ def why_value(account: ValueAccount, name: str) -> Why:
     ''."""
     what = f"{account.what}, {human_bytes(account.nbytes)} of this process's own memory"
     looks_deep = f"%why {name} --deep" if name else "why(…, deep=True)"
+    whole = {replace(each.place, kind="") for each in account.holders if not each.part}
     found = [
         ReasonText(
             _keeper(each.place) + (f", with {human_bytes(each.part)} of it" if each.part else ""),
@@ -128,6 +129,7 @@ def why_value(account: ValueAccount, name: str) -> Why:
             _frees(each, account, name),
         )
         for each in account.holders
+        if not each.part or replace(each.place, kind="") not in whole
     ]
     if not account.complete:
         text = f"more not found among the first {human_count(account.seen)} objects"
@@ -143,10 +145,10 @@ def why_value(account: ValueAccount, name: str) -> Why:
 def _frees(holder: ValueHolder, account: ValueAccount, name: str) -> str:
     """Word what goes with one holder alone."""
     freed = human_bytes(holder.frees)
-    shared = sum({each.place.kind: each.part for each in account.holders}.values())
     if holder.goes:
-        more = shared if not holder.part and holder.frees < account.nbytes else 0
-        return f"{freed}; others have {human_bytes(more)} of it, too" if more else freed
+        more = account.shared if not holder.part and holder.frees < account.nbytes else 0
+        is_much = more > LITTLE * account.nbytes
+        return f"{freed}; others have {human_bytes(more)} of it, too" if is_much else freed
     others = [
         _keeper(each.place)
         for each in account.holders
@@ -156,6 +158,8 @@ def _frees(holder: ValueHolder, account: ValueAccount, name: str) -> str:
         others.insert(0, f"`{name}`" if name else "the value itself")
     if len(others) > MOST_OTHERS:
         others[MOST_OTHERS:] = [f"{len(others) - MOST_OTHERS} more"]
+    if not others and not account.complete:
+        others = ["what was not found"]
     keep = f"also held {f'by {joined(others)}' if others else UNSHOWN}"
     is_little = holder.frees < LITTLE * account.nbytes
     return f"nothing alone: {keep}" if is_little else f"{freed} of other things alone: {keep}"
@@ -276,6 +280,10 @@ def _keeper(place: Place) -> str:
             due = f"due in {human_seconds(float(where))}" if where else ""
             call = f"a timer of the event loop, {due}" if due else "the event loop's next call"
             return f"{call}: {path}" if place.path else call
+        case "loaded":
+            return f"`sys.modules`, where {path} is"
+        case "small":
+            return "all that use this value, which Python may share: it is small"
         case "local":
             return f"{path}{many}, which belongs to one thread"
         case "task":
@@ -323,6 +331,10 @@ def _ending(place: Place, process: str, free: str = "", other: str = "") -> str:
         case "runs" | "cell" | "thread" | "task" if not place.cut:
             what = "function" if place.keeper == "runs" else place.keeper
             return f"it ends with that {what}{other}"
+        case "loaded":
+            return f"a module stays until the end of {process}: ask for what is in it"
+        case "small":
+            return "not worth it"
         case "own":
             return f"ask again in another cell{other}"
         case "outside":

@@ -31,6 +31,8 @@ MB = 1_000_000
             *("x", {"x": 14.4 * MB}, 14.4 * MB),
         ),
         ("", "value + 1", {}, 8 * MB),
+        ("", "7", {"int": 28}, 28),  # and no list of all libraries
+        ("", "__import__('numpy')", {"numpy": 72}, 72),
     ],
 )
 def test_a_holder_frees_what_nothing_else_has(
