@@ -136,10 +136,9 @@ def test_the_keeper_is_named_and_lets_go(
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'g' was never awaited")
-@pytest.mark.usefixtures("session")  # else it ends meanwhile, and nobody waits for its process
 @pytest.mark.parametrize("puzzle", [p for p in PUZZLES if VIEW in p.kinds], ids=lambda p: p.name)
 def test_a_value_that_is_not_stored_frees_what_is_said(
-    puzzle: Puzzle, namespace: dict[str, Any]
+    puzzle: Puzzle, session: Engine, namespace: dict[str, Any]
 ) -> None:
     """The first holder alone, and then all of them; a tracer agrees within 15 %."""
     for library in _libraries(puzzle):

@@ -25,11 +25,6 @@ MB = 1_000_000
         ("x = {n: [[]] for n in range(20_000)}", "x", {"x": 3.55 * MB}, 3.55 * MB),
         ("value = [*map(str, range(10**5))]; x = np.array(value, 'O')[:]", "x", {"x": 8e5}, 8e5),
         ("import pandas; x = pandas.Series(['x'] * 10**6)", "x", {"x": 9 * MB}, 9 * MB),
-        (
-            "from sklearn.tree import ExtraTreeRegressor as Tree\n"
-            "x = Tree().fit(np.arange(1e5)[:, None], np.arange(1e5))",
-            *("x", {"x": 14.4 * MB}, 14.4 * MB),
-        ),
         ("", "value + 1", {}, 8 * MB),
         ("", "7", {"int": 28}, 28),  # and no list of all libraries
         ("", "__import__('numpy')", {"numpy": 72}, 72),
