@@ -123,11 +123,9 @@ class Place:
         return int(found[1]) if found else 0
 
     def close(self) -> None:
-        until = time.monotonic() + 30
-        while self.group is not None and time.monotonic() < until:
-            with contextlib.suppress(OSError):
+        while self.group is not None and self.group.exists():
+            with contextlib.suppress(OSError):  # processes of it are just ending
                 self.group.rmdir()
-                return
 
 
 def _group() -> Path:
@@ -244,8 +242,7 @@ def main() -> None:
     total: Counter[str] = Counter()
     for size in args.places:
         nbytes = 0 if size == "0" else parse_bytes(size)
-        place = Place(nbytes)
-        ballast = None
+        place, ballast = Place(nbytes), None
         if not nbytes:
             more = MemoryGauge().read()[0] - parse_bytes(args.left) - MOST_HEADROOM
             text = f"x = bytearray({max(more, 0)}); print(flush=True); input()"
