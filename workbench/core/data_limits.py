@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from workbench.core.loop_events import MeasuredProcess
 
-HALF_LIFE = 5.0
+HALF_LIFE = 30.0
 """Seconds after which half of what a process has and doesn't touch is taken for memory that it
 never will. It counts as taken at first: an array is filled soon, and what was freed, and not given
-back, is used again. But libraries reserve memory, too."""
+back, is used again, at the limit even by C code that nothing can stop. But libraries reserve
+memory, too."""
 
 SHARE_WHEN_SHORT, SHARE_AFTER_ERROR = 0.125, 0.5
 """Share of what the machine has left that a process may still take, once, when no more than the

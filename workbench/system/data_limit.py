@@ -10,14 +10,11 @@ from contextlib import suppress
 
 from workbench.system.machine import MemoryGauge
 
-SHARE_AFTER_ERROR = 0.5
-"""Share of what the machine has left that a process may still take after a MemoryError."""
-
 SHARE_AT_LEAST = 0.4
 """Share of the headroom: if less is left, a cell that goes on taking memory is stopped."""
 
-LEAST = 4 << 20
-"""Bytes by which the limit is raised at least."""
+STEP = 4 << 20
+"""Bytes by which a process raises its limit: the session sees it, and raises it by what is due."""
 
 SHARE_OF_RESERVE, MOST_RESERVED = 0.5, 64 << 20
 """Share of the headroom, in bytes at most, that a process reserves for its errors: at its limit
@@ -50,7 +47,7 @@ def is_exceeded() -> bool:
     asks Linux for memory first. That ends in an error only when the freed memory is used up.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if soft == OWN or _gauge.of_process(os.getpid())[1] + LEAST < soft:
+    if soft == OWN or _gauge.of_process(os.getpid())[1] + STEP < soft:
         return False
     return _gauge.read()[0] < _headroom * SHARE_AT_LEAST
 
@@ -62,9 +59,7 @@ def raise_after_error() -> None:
     _reserve = b""
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != OWN:
-        _, data, _ = _gauge.of_process(os.getpid())
-        left, _ = _gauge.read()
-        _set(max(soft + LEAST, data + int(left * SHARE_AFTER_ERROR)))
+        _set(soft + STEP)
 
 
 def give_back() -> None:

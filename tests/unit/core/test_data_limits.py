@@ -43,8 +43,8 @@ def test_what_is_reserved_counts_until_it_seems_never_to_be_used() -> None:
     assert kernel.look(reserves=100) == 150, "arrays of zeros, before they are filled"
     assert kernel.look(touches=100) == 150
     assert kernel.look(reserves=50) == 100
-    assert kernel.look(seconds=5.0) == 125
-    assert kernel.look(seconds=60.0) == 150
+    assert kernel.look(seconds=30.0) == 125
+    assert kernel.look(seconds=600.0) == 150
     kernel.code += 1
     assert kernel.look(reserves=100) == kernel.look() == 150, "a library's, for its threads"
     assert kernel.look(touches=-100) == 150, "what is freed inside is used again"
