@@ -17,11 +17,7 @@ import numpy as np
 
 from workbench.client.collector import referents_of
 from workbench.client.reference_code import runs, span, statement, typed
-from workbench.client.references import (
-    Reference,
-    attributes_of,
-    is_persons,
-)
+from workbench.client.references import Reference, attributes_of, is_persons
 from workbench.core.events import Place
 from workbench.heap.frames import locals_of
 from workbench.heap.roots import is_output

@@ -289,7 +289,7 @@ class ReferrerSearch:
         return self.graph.places(complete)
 
     def run(self) -> bool:
-        """ReferrerSearch; return True if it was complete.
+        """Search; return True if it was complete.
 
         First among objects that the collector looks into, then among the others: so the plain
         answers are found however many others there are.
