@@ -90,6 +90,8 @@ class Config:
         The engine that runs it: one of `ENGINES`.
     address : str
         Address of a cluster, as Ray or Dask write it. Empty: their default.
+    keep : bool
+        Keep a notebook's variables after each cell, from the beginning: see ``%workbench keep``.
     """
 
     session: str = ""
@@ -107,6 +109,7 @@ class Config:
     cpus: int = 1
     engine: str = "local"
     address: str = ""
+    keep: bool = False
 
     @property
     def threads(self) -> int:
@@ -255,6 +258,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "glance": _seconds,
     "engine": _engine,
     "address": _address,
+    "keep": _switch,
 }
 
 

@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from workbench import context, error_notes
+from workbench import config, context, error_notes
 from workbench.engine.base import CellListener, Engine
 from workbench.errors import TaskError
 from workbench.host.display import figure_png
@@ -18,6 +18,7 @@ from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
 from workbench.ipython.error_display import explained, rendered
 from workbench.ipython.interrupts import stop_what_it_began
+from workbench.ipython.magics.checkpoints import CheckpointMagics
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
@@ -31,8 +32,8 @@ from workbench.report.memory import STOPPED
 from workbench.report.text import started_line
 from workbench.system import data_limit
 
-MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
-"""All our magics, in four classes."""
+MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics, CheckpointMagics
+"""All our magics, in five classes."""
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """Errors of an interrupted cell; the latter if it was awaiting something."""
@@ -80,6 +81,7 @@ class Extension:
     def detach(self) -> None:
         """Restore the shell to its earlier state."""
         context.watch(None)
+        self._notebook.keeping.leave()
         self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         self._notebook.settings.close()
@@ -119,7 +121,13 @@ class Extension:
         if self._tells:
             self._notebook.bindings.clear()  # of the previous session
             print(started_line(engine, replaced))
+            self.bring_back(engine)
         self._notebook.lines.attend()
+
+    def bring_back(self, engine: Engine) -> None:
+        """Bring back the variables that an earlier kernel kept in a session, and print a line."""
+        if line := self._notebook.keeping.meet(engine, config.load().keep):
+            print(line)
 
     def _kernel_shuts_down(self, restart: bool) -> Any:
         """Replace the kernel's `do_shutdown`; runs in its control thread. Jupyter calls it for
@@ -152,6 +160,7 @@ class Extension:
         self._router.enter_cell()
         if getattr(info, "store_history", False):  # else part of a cell, as of `%%capture`
             self._notebook.running.begins()
+            self._notebook.keeping.cell_begins()
         engine = context.get()
         if engine is not None and engine.end_reason is None and self._autoreloads():
             if self._lacks_reload:
@@ -215,6 +224,8 @@ class Extension:
         self._router.leave_cell()
         self._notebook.calls.end()
         data_limit.give_back()
+        if getattr(getattr(result, "info", None), "store_history", False):
+            self._notebook.keeping.cell_ended(result)
 
 
 def _show_nothing(value: object) -> None:

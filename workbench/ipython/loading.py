@@ -39,6 +39,7 @@ def load(shell: Any) -> None:
         print(f"{type(failed).__name__}: {failed}\n`%workbench start` tries again.")
     elif started is not None:
         print(started_line(started, None))
+        extension.bring_back(started)
         if started.facts.system == "local" and (offers := offers_text(offered(shell.user_ns))):
             print(offers)
 

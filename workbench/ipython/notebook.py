@@ -17,6 +17,7 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job, collected
 from workbench.ipython.job_outputs import is_made, outputs_of
 from workbench.ipython.joblines import JobLines
+from workbench.ipython.keeping import Keeping
 from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
 from workbench.ipython.progress import CallsProgress
@@ -38,6 +39,7 @@ class Notebook:
         self.router.on_widget = self._widget_used
         self.bindings = Bindings()
         self.running = RunningCell(shell)
+        self.keeping = Keeping(shell.user_ns, self.own_names, self.running)
         self.lines = JobLines(self.router)
         self.calls = CallsProgress(self.router)
         self.jobs: dict[int, Job] = {}  # the last ones that it started or collected, by id

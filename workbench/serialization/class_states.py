@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
 from cloudpickle.cloudpickle import _class_setstate
@@ -21,6 +22,9 @@ Origin = tuple[int, int]
 
 OWN = 0
 """This process, in an origin. No prefix is 0."""
+
+_EARLIER = -1
+"""This process at an earlier time, as `submitter`: its states apply."""
 
 
 class _Building(threading.local):
@@ -72,6 +76,9 @@ def set_class_state(cls: type, state: Any) -> type:
     if building.met is not None and not is_new:
         building.met.append((cls, state))
         return cls
+    if building.submitter == _EARLIER:
+        held, _held[cls] = _Held(None, frozenset(_attributes(cls))), None
+        return _filled(cls, state, held)
     origin = building.origin
     if held is None:  # made here, perhaps by an earlier cell of the notebook that now sends it
         if building.submitter == OWN or (origin is not None and origin[0] != building.submitter):
@@ -79,12 +86,23 @@ def set_class_state(cls: type, state: Any) -> type:
         held = _UNKNOWN
     elif not is_new and _is_older(origin, held.origin):
         return cls
-    names = frozenset(state[0])
-    _held[cls] = _Held(origin or held.origin, names)
-    for name in held.names - names:  # it was deleted in the process that made the class
+    _held[cls] = _Held(origin or held.origin, frozenset(state[0]))
+    return _filled(cls, state, held)
+
+
+def _filled(cls: type, state: Any, held: _Held) -> type:
+    for name in held.names.difference(state[0]):  # it was deleted in the process that made it
         with contextlib.suppress(AttributeError, TypeError):
             delattr(cls, name)
     return _class_setstate(cls, state)  # type: ignore[no-any-return]
+
+
+def _attributes(cls: type) -> Iterator[str]:
+    """Yield the attributes that its state would have: not its slots, nor Python's own."""
+    for name, value in vars(cls).items():
+        is_own = name.startswith("__") or name == "_abc_impl"
+        if not is_own and not isinstance(value, MemberDescriptorType):
+            yield name
 
 
 def _is_older(origin: Origin | None, held: Origin | None) -> bool:
@@ -97,6 +115,16 @@ def _is_older(origin: Origin | None, held: Origin | None) -> bool:
     if held is None or origin[0] != held[0]:
         return origin[0] == OWN or (held is not None and held[0] == building.submitter)
     return origin[1] <= held[1]  # the same object again: its class may have changed since
+
+
+@contextlib.contextmanager
+def earlier_states() -> Iterator[None]:
+    """Give classes that this thread unpickles the states in the pickles, though these are older."""
+    before, building.submitter = building.submitter, _EARLIER
+    try:
+        yield
+    finally:
+        building.submitter = before
 
 
 @contextlib.contextmanager

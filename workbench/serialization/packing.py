@@ -35,12 +35,15 @@ class OtherSide(NamedTuple):
     ``numbers``: its objects that were sent earlier. Functions whose globals are the ``namespace``
     have that of the other side there. Views of the ``known`` arrays, which have numbers, are views
     of the other side's. ``of_modules``: ids of objects that its modules have, and their names.
+    ``code``: ids of functions and classes that its namespace has, and their names there; if given,
+    functions travel without the globals that the namespace has.
     """
 
     numbers: Numbers | None = None
     namespace: dict[str, Any] | None = None
     known: Sequence[Array] = ()
     of_modules: Mapping[int, str] = {}
+    code: Mapping[int, str] | None = None
 
 
 NOTHING_THERE = OtherSide()
@@ -71,7 +74,40 @@ def _namespace(module: dict[str, Any]) -> dict[str, Any]:
     return namespace
 
 
-class NumberingPickler(Pickler):
+def _variable(name: str) -> Any:
+    """Return a function or class of the namespace that the values being opened belong to."""
+    return _opening.namespace[name]
+
+
+class NamespacePickler(Pickler):
+    """Leaves out the globals of the namespace's own functions, which the other side has.
+
+    Of functions and classes in ``code``, by id, it writes only the names.
+    """
+
+    def __init__(
+        self,
+        file: Writable,
+        reducers: Reducers,
+        keep: BufferCallback,
+        namespace: dict[str, Any] | None = None,
+        code: Mapping[int, str] = {},
+    ) -> None:
+        super().__init__(file, reducers, keep)
+        self._namespace = namespace
+        self._names = code
+
+    def _reduce_code(self, obj: Any) -> Any:
+        if (name := self._names.get(id(obj))) is not None:
+            return _variable, (name,)
+        reduced = super()._reduce_code(obj)
+        if type(obj) is FunctionType and obj.__globals__ is self._namespace:
+            attributes, slots = reduced[2]
+            return (*reduced[:2], (attributes, {**slots, "__globals__": {}}), *reduced[3:])
+        return reduced
+
+
+class NumberingPickler(NamespacePickler):
     """Writes a number in place of an object that the other side has.
 
     ``met`` are the numbers written. ``root`` is written out on its first appearance, although it
@@ -86,11 +122,10 @@ class NumberingPickler(Pickler):
         numbers: Numbers,
         namespace: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(file, reducers, keep)
+        super().__init__(file, reducers, keep, namespace)
         self.numbers = numbers
         self.met: set[int] = set()
         self.root: Any = None
-        self._namespace = namespace
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.numbers.get(id(obj))
@@ -101,14 +136,6 @@ class NumberingPickler(Pickler):
             return None
         self.met.add(number)
         return number
-
-    def _reduce_code(self, obj: Any) -> Any:
-        """Leave out the globals of the namespace's own functions: the other side has them."""
-        reduced = super()._reduce_code(obj)
-        if type(obj) is FunctionType and obj.__globals__ is self._namespace:
-            attributes, slots = reduced[2]
-            return (*reduced[:2], (attributes, {**slots, "__globals__": {}}), *reduced[3:])
-        return reduced
 
 
 class _Unpickler(pickle.Unpickler):
@@ -200,7 +227,7 @@ def pack(
     StoreFullError if the pickle passes the limit.
     """
 
-    numbers, namespace, known, of_modules = there
+    numbers, namespace, known, of_modules, code = there
 
     def make(file: Writable, reducers: Reducers, keep: BufferCallback) -> Pickler:
         made: Pickler
@@ -208,6 +235,8 @@ def pack(
             made = NumberingPickler(file, reducers, keep, {**of_modules, **numbers}, namespace)
         elif of_modules:
             made = NumberingPickler(file, reducers, keep, of_modules)
+        elif code is not None:
+            made = NamespacePickler(file, reducers, keep, namespace, code)
         else:
             made = Pickler(file, reducers, keep)
         if namespace is not None:

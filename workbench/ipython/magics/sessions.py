@@ -21,6 +21,7 @@ from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
+from workbench.report.markup import Rich
 from workbench.report.mistyped import did_you_mean
 from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 
 ACTIONS = ("status", "dashboard", "memory", "start", "stop", "jobs", "job")
-"""Words that `%workbench` takes."""
+KEPT = ("keep", "lost", "history", "branches", "branch")
+"""Words that `%workbench` takes; the second line is about kept variables."""
 
 NONE = "No session is running. `%workbench start` starts one."
 
@@ -46,8 +48,8 @@ class _Start:
 @magics_class
 class SessionMagics(NotebookMagics):
     @magic_arguments()
-    @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
-    @argument("what", nargs="*", help="a background cell: its name, or #number")
+    @argument("action", nargs="?", default="status", help=", ".join(ACTIONS + KEPT))
+    @argument("what", nargs="*", help="a background cell: its name, or #number; a branch")
     @argument("--engine", type=unquoted, help="what runs it: local (this machine), ray or dask")
     @argument(
         "--address",
@@ -72,7 +74,7 @@ class SessionMagics(NotebookMagics):
         help="how long it stays after the last notebook left, like 8h",
     )
     @line_magic
-    def workbench(self, line: str) -> Job | JobTable | Dashboard | MemoryTable | None:
+    def workbench(self, line: str) -> Rich | Job | Dashboard | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
         `%workbench dashboard` shows it live. `%workbench memory` shows what this process's own
@@ -82,17 +84,24 @@ class SessionMagics(NotebookMagics):
         `job = %workbench job NAME` is for waiting (`await job`, `job.result()`), `job.cancel()`
         and `job.output()`.
         `%workbench start --keep 8h` also changes how long a session that runs is kept.
+
+        `%workbench keep` keeps the variables after each cell: they survive the kernel. `lost` lists
+        those that can't be stored; `history` the cells, `branches` their branches; `branch NAME`
+        makes one, or goes to it.
         """
         args = vars(parse(self.workbench, line))
         action, what = args.pop("action"), args.pop("what")
         settings = {k: v for k, v in args.items() if v is not None}
-        if action not in ACTIONS:
-            hint = did_you_mean(action, ACTIONS)
-            raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {action!r}.{hint}")
-        if what and action not in ("jobs", "job"):
+        if action not in ACTIONS + KEPT:
+            hint = did_you_mean(action, ACTIONS + KEPT)
+            known = ", ".join(ACTIONS + KEPT)
+            raise MagicError(f"%workbench knows {known}, not {action!r}.{hint}")
+        if what and action not in ("jobs", "job", "branch"):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
+        if action in KEPT:
+            return self._kept(action, what)
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 acting_on(api.engine(), "keep").keep(config.load(settings).linger)
@@ -126,6 +135,21 @@ class SessionMagics(NotebookMagics):
                     ("can't", facts.lacks_text(engine.can.lacking().values())),
                 ]
                 print(cards.of_snapshot(engine.ask(Summary()), more).text())
+        return None
+
+    def _kept(self, action: str, what: list[str]) -> Rich | None:
+        keeping = self._notebook.keeping
+        match action:
+            case "keep":
+                print(keeping.keep(api.engine()))
+            case "lost":
+                return keeping.lost()
+            case "history":
+                return keeping.history()
+            case "branch" if what:
+                print(keeping.switch(unquoted(" ".join(what))))
+            case _:
+                return keeping.branches()
         return None
 
     def _start(self, settings: dict[str, Any]) -> None:

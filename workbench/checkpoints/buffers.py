@@ -1,0 +1,106 @@
+"""Stores large buffers, each content once; sees without reading it that memory hasn't changed.
+
+Where the machine can't tell which pages were written, each look reads all bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+import xxhash
+
+from workbench.engine.base import Engine
+from workbench.ref import ObjectRef
+from workbench.serialization.arrays import Array, address, owner_of
+from workbench.serialization.comparison import as_bytes
+from workbench.system.page_watch import PageWatch
+
+OWN = 64 << 10
+"""Bytes from which a buffer is stored on its own."""
+
+WATCHED = 1 << 20
+"""Bytes from which pages are watched: reading less takes 50 µs."""
+
+PIECE = 4 << 20
+"""Bytes hashed at once, so that Ctrl-C is heard."""
+
+_EDGE = 1 << 16  # bytes at either end that are read all the same: pages may be partly another's
+
+
+class _Known(NamedTuple):
+    digest: bytes
+    edges: bytes
+
+
+class Buffers:
+    """The large buffers of one notebook's checkpoints."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._watch = PageWatch()
+        self._known: dict[tuple[int, int], _Known] = {}  # watched memory: address and length
+        self._stored: WeakValueDictionary[bytes, ObjectRef] = WeakValueDictionary()
+
+    def digest(self, array: Array) -> bytes:
+        """Return the digest of a buffer's bytes. What is watched isn't read."""
+        flat = as_bytes(array)
+        if flat.nbytes < WATCHED or not array.flags.c_contiguous:
+            return _digest(flat)
+        place, edges = (address(flat), flat.nbytes), _edges(flat)
+        known = self._known.pop(place, None)
+        if known and known.edges == edges and not self._watch.is_written(*place):
+            self._known[place] = known
+            return known.digest
+        is_watched = self._watch.restart(*place)  # before it is read: other threads may write
+        found = _digest(flat)
+        if is_watched:
+            self._known[place] = _Known(found, edges)
+        return found
+
+    def store(self, array: Array, digest: bytes) -> tuple[bytes, ObjectRef]:
+        """Store a buffer unless its content is stored. Return the digest of what is stored:
+        another one if a thread wrote to the buffer meanwhile. StoreFullError if it has no room."""
+        if (ref := self._stored.get(digest)) is not None:
+            return digest, ref
+        ref, _ = self._engine.put(as_bytes(array))
+        (stored,) = self._engine.get([ref], None, False)
+        found = _digest(stored)
+        self._stored[found] = ref
+        return found, ref
+
+    def remember(self, refs: Mapping[bytes, ObjectRef]) -> None:
+        """Note buffers that an earlier kernel, or another part, has stored."""
+        self._stored.update(refs)
+
+    def opened(self, array: Array, sealed: Mapping[int, bytes]) -> None:
+        """Note a buffer that shows stored bytes, copied on write, so that it needn't be read:
+        ``sealed`` are digests by the address of what it was made from."""
+        before = getattr(owner_of(array), "keeps", None)
+        if not isinstance(before, np.ndarray) or before.nbytes != array.nbytes:
+            return
+        digest = sealed.get(address(before))
+        place = address(array), array.nbytes
+        is_large = array.nbytes >= WATCHED and array.flags.c_contiguous
+        if digest and is_large and self._watch.restart(*place):
+            self._known[place] = _Known(digest, _edges(as_bytes(array)))
+
+    def forget(self, places: set[tuple[int, int]]) -> None:
+        """Keep only what is known of these places."""
+        self._known = {place: known for place, known in self._known.items() if place in places}
+
+    def close(self) -> None:
+        self._watch.close()
+
+
+def _edges(flat: Array) -> bytes:
+    return xxhash.xxh3_128_digest(flat[:_EDGE].data) + xxhash.xxh3_128_digest(flat[-_EDGE:].data)
+
+
+def _digest(flat: Array) -> bytes:
+    found = xxhash.xxh3_128(b"%d" % flat.nbytes)
+    for start in range(0, flat.nbytes, PIECE):
+        found.update(flat[start : start + PIECE].data)
+    return found.digest()

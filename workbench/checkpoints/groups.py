@@ -1,0 +1,179 @@
+"""Pickles variables together, and finds what they share with others. Stores nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import gc
+import io
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from sys import getrefcount
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from workbench.checkpoints.records import Part
+from workbench.engine.base import Engine
+from workbench.engine.queries import Pack
+from workbench.errors import SerializationError, StoreFullError
+from workbench.ref import ObjectRef
+from workbench.serialization.comparison import is_sealed
+from workbench.serialization.object_state import FIXED, travels_by_value
+from workbench.serialization.packing import OtherSide, PackedValues
+from workbench.serialization.process_bound import bound_to_process
+from workbench.serialization.shared_memory import bounds
+
+_ALONE = FIXED | {tuple, frozenset, ObjectRef}
+"""Types whose instances may be two objects afterwards, where they were one: they can't change."""
+
+
+_IN_MEMORY = io.BytesIO, io.StringIO
+
+
+class Seen(NamedTuple):
+    """Some variables at one moment.
+
+    ``links``: ids of the objects in them that can change; ``spans``: the memory of their arrays,
+    from address to address, in order. Variables that have one in common belong together. ``digest``
+    is that of the pickle, without its buffers; ``uses``: names of the code that it refers to.
+    ``packed`` keeps the variables' arrays alive; None once it is stored.
+    """
+
+    packed: PackedValues | None
+    digest: bytes
+    links: frozenset[int]
+    spans: list[tuple[int, int]]
+    uses: frozenset[str]
+    seconds: float
+
+
+@dataclass(eq=False)
+class Group:
+    """Variables that are stored together, as they were compared after a cell.
+
+    ``ids`` are those of the values. ``part`` is what is stored of them; ``contents`` are the
+    digests of its pickle and its buffers. ``full``: why it couldn't be stored.
+    """
+
+    names: tuple[str, ...]
+    ids: Mapping[str, int]
+    seen: Seen
+    since: int
+    is_code: bool
+    contents: tuple[bytes, ...] = ()
+    part: Part | None = None
+    full: StoreFullError | None = None
+
+    def stored(self) -> Part | None:
+        """Return what is stored, with the last cell after which it was compared."""
+        part = self.part
+        return part and dataclasses.replace(part, since=self.since, is_code=self.is_code)
+
+
+def look(
+    engine: Engine, values: Mapping[str, Any], namespace: dict[str, Any], code: Mapping[int, str]
+) -> Seen:
+    """Pickle variables of a namespace. Runs code of their classes.
+
+    Parameters
+    ----------
+    engine : Engine
+        The session that the pickle is for.
+    values : mapping
+        The variables.
+    namespace : dict
+        All variables: what functions have as globals.
+    code : mapping
+        Functions and classes, by id, that are written as their names.
+
+    Raises
+    ------
+    SerializationError
+        If something in them can't be pickled, or wouldn't be what it was, like an open file; the
+        message says what and where.
+    """
+    began = time.thread_time()
+    there = OtherSide(namespace=namespace, code=code)
+    packed, memo = engine.ask(Pack(dict(values), lambda: values, there))
+    links: set[int] = set()
+    spans: list[tuple[int, int]] = []
+    uses: set[str] = set()
+    paused = gc.isenabled()  # for a million objects, collection would quadruple the time
+    gc.disable()
+    try:
+        for obj in _met(memo):
+            if id(obj) in code:
+                uses.add(code[id(obj)])
+            elif isinstance(obj, np.ndarray):
+                if obj.nbytes and not is_sealed(obj):
+                    spans.append(bounds(obj))
+                links.add(id(obj))
+            elif isinstance(obj, type | FunctionType):
+                if travels_by_value(obj):
+                    links.add(id(obj))
+                    links.update(map(id, getattr(obj, "__closure__", None) or ()))
+            else:
+                links.add(id(obj))
+    finally:
+        if paused:
+            gc.enable()
+    digest = xxhash.xxh3_128_digest(packed.stream)
+    seconds = time.thread_time() - began
+    return Seen(packed, digest, frozenset(links), _joined(spans), frozenset(uses), seconds)
+
+
+def overlap(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> bool:
+    """True if memory is in both; each is in order."""
+    few, many = sorted((one, two), key=len)
+    for begin, end in few:
+        place = bisect_right(many, (begin, begin))
+        if place < len(many) and many[place][0] < end:
+            return True
+        if place and many[place - 1][1] > begin:
+            return True
+    return False
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if joined and begin < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _met(memo: Any) -> Iterator[Any]:
+    """Yield the objects that were pickled, but for those that can't change, and those that exist
+    only because something was pickled: another object gets their ids next."""
+    kinds: dict[type, bool] = {}
+    for _, obj in memo.copy().values():
+        kind = type(obj)
+        counts = kinds.get(kind)
+        if counts is None:
+            fixed = issubclass(kind, enum.Enum | np.dtype | np.generic)
+            counts = kinds[kind] = not (kind in _ALONE or fixed)
+            bound = bound_to_process(kind)
+            if bound is not None and kind not in _IN_MEMORY:  # cloudpickle copies a file's text
+                raise SerializationError(f"{bound.what} belongs to one process")
+        if counts and getrefcount(obj) > _TEMPORARY:
+            yield obj
+
+
+def _references_of_temporary() -> int:
+    held = [object()]  # as the pickler's memo holds it
+    for _, obj in {0: (0, held[0])}.copy().values():
+        kind = type(obj)
+        if kind is object:
+            return getrefcount(obj)
+    raise AssertionError
+
+
+_TEMPORARY = _references_of_temporary()
+"""What `getrefcount` says in `_met` of an object that only the memo refers to."""

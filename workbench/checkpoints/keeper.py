@@ -1,0 +1,327 @@
+"""Compares a notebook's variables after a cell with those before it, and has stored what changed.
+
+Runs code of the variables' classes: only in the main thread. An error or Ctrl-C in between loses
+nothing: variables that are in no table are new to the next comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from workbench.checkpoints.groups import Group, look, overlap
+from workbench.checkpoints.opening import Opened
+from workbench.checkpoints.records import Checkpoint, Lost, Part
+from workbench.checkpoints.storing import Storing
+from workbench.engine.base import Engine
+from workbench.errors import SerializationError, StoreFullError
+from workbench.expressions import describe
+from workbench.serialization.object_state import travels_by_value
+
+SOON = 0.010
+"""Seconds of work at a cell's end for variables that the cell doesn't name; the rest is compared
+when the notebook is idle."""
+
+LARGE = 0.050
+"""Seconds of work from which variables wait until the notebook is idle, though the cell names
+them."""
+
+PLAIN = 1000
+"""Characters or bits of what is kept in the checkpoint itself."""
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
+class Keeper:
+    """The variables of one notebook, from cell to cell.
+
+    Parameters
+    ----------
+    engine : Engine
+        The session that stores them.
+    namespace : dict
+        The notebook's variables, with those that aren't kept.
+    names : callable
+        Returns the names of those that are kept.
+    """
+
+    def __init__(
+        self, engine: Engine, namespace: dict[str, Any], names: Callable[[], Iterable[str]]
+    ) -> None:
+        self._engine = engine
+        self._namespace = namespace
+        self._names = names
+        self._storing = Storing(engine)
+        self.cell = 0
+        self.plain: dict[str, Any] = {}
+        self.modules: dict[str, str] = {}
+        self.lost: dict[str, Lost] = {}
+        self.changed: dict[str, None] = {}  # since the cell began
+        self.deleted: tuple[str, ...] = ()
+        self._groups: dict[str, Group] = {}  # by each of its variables
+        self._owners: dict[int, Group] = {}  # by id of an object in it
+        self._tried: dict[str, int] = {}  # ids of values that couldn't be stored
+        self._made: dict[str, int] = {}  # the cells that bound these
+        self._due: dict[str, None] = {}  # not compared since the cell's end
+
+    @property
+    def is_done(self) -> bool:
+        """True if all variables were compared since the cell's end."""
+        return not self._due
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is stored of the variables."""
+        groups = {id(group): group for group in self._groups.values()}
+        return tuple(part for group in groups.values() if (part := group.stored()) is not None)
+
+    def checkpoint(
+        self, number: int, before: int | None, source: str, seconds: float
+    ) -> Checkpoint:
+        """Return the checkpoint of the last cell, as far as its variables were compared."""
+        return Checkpoint(
+            number,
+            before,
+            self.cell,
+            source,
+            time.time(),
+            seconds,
+            self.parts,
+            dict(self.plain),
+            dict(self.modules),
+            dict(self.lost),
+            tuple(self.changed),
+            self.deleted,
+            os.getcwd(),
+            tuple(sys.path),
+        )
+
+    # -- a cell's end -----------------------------------------------------------------------------
+
+    def ended(self, cell: int, named: Collection[str]) -> None:
+        """Compare variables after a cell: at once those that it names or bound, and what takes
+        little time. `sweep` compares the others."""
+        self.cell, self.changed = cell, {}
+        there = self._namespace
+        now = {name: there[name] for name in self._names() if name in there}
+        known = (*self.plain, *self.modules, *self._groups, *self.lost)
+        self.deleted = tuple(name for name in known if name not in now)
+        for name in self.deleted:
+            self._forget(name)
+        new = {name for name, value in now.items() if self._is_new(name, value)}
+        self._due |= dict.fromkeys((*self._groups, *new, *self.lost))
+        # A part whose code has another meaning under its name now would be opened with that.
+        gone = new.union(self.deleted)
+        at_once = new | {n for n, each in self._groups.items() if each.seen.uses & gone}
+        at_once |= {name for name in self._due if not (name in self._groups or name in self.lost)}
+        soon = {name for each in named for name in self._together(each)}
+        left = SOON
+        for name in sorted(self._due, key=lambda each: self._turn(each, at_once, soon)):
+            seconds = self._seconds(name)
+            if name not in at_once and seconds > (LARGE if name in soon else left):
+                continue
+            left -= 0 if name in at_once or name in soon else seconds
+            if name in self._due:
+                self._compare(name)
+
+    def sweep(self) -> None:
+        """Compare one of the variables that are left."""
+        if self._due:
+            self._compare(next(iter(self._due)))
+
+    def finish(self) -> None:
+        """Compare all variables that are left."""
+        while self._due:
+            self.sweep()
+
+    def _turn(self, name: str, at_once: set[str], soon: set[str]) -> tuple[bool, bool, float]:
+        is_code = travels_by_value(self._namespace.get(name))  # others refer to it
+        return not is_code, name not in at_once and name not in soon, self._seconds(name)
+
+    def _seconds(self, name: str) -> float:
+        return self._groups[name].seen.seconds if name in self._groups else 0.0
+
+    def _is_new(self, name: str, value: Any) -> bool:
+        """True if the variable was bound anew to something that is stored; notes what isn't: plain
+        values and modules."""
+        is_module = type(value) is ModuleType
+        if not (is_module or _is_plain(value)):
+            group = self._groups.get(name)
+            is_new = (group.ids[name] if group else self._tried.get(name)) != id(value)
+            if is_new:
+                self._made.pop(name, None)
+            return is_new
+        table: dict[str, Any] = self.modules if is_module else self.plain
+        noted, missing = value.__name__ if is_module else value, object()
+        before = table.get(name, missing)
+        if type(before) is not type(noted) or repr(before) != repr(noted):
+            self._forget(name)
+            table[name] = noted
+            self.changed[name] = None
+        return False
+
+    def _forget(self, name: str) -> None:
+        """Drop a variable that means something else now, or nothing."""
+        tables = self.plain, self.modules, self.lost, self._tried, self._made, self._due
+        for table in tables:
+            table.pop(name, None)
+        if name in self._groups:
+            self._due |= dict.fromkeys(self._dissolve(self._groups.pop(name)))
+
+    # -- comparing --------------------------------------------------------------------------------
+
+    def _compare(self, name: str) -> None:
+        """Compare a variable, with those it belongs together with; store what changed."""
+        queue = [self._together(name)]
+        done: dict[int, Group] = {}
+        while queue:
+            members = queue.pop()
+            before = {id(g): g for n in members if (g := self._groups.get(n)) is not None}
+            apart = [left for each in before.values() for left in self._dissolve(each)]
+            queue += [(left,) for left in apart if left not in members]
+            group = self._look(members)
+            if group is None:
+                continue
+            for each in before.values():
+                if each.names == group.names:
+                    group.part, group.contents = each.part, each.contents
+            others = self._belonging(group)
+            if others:
+                joined = {*group.names}.union(*(self._dissolve(each) for each in others))
+                queue.append(tuple(sorted(joined)))
+                for each in others:
+                    done.pop(id(each), None)
+                continue
+            self._enter(group)
+            done[id(group)] = group
+        self._store([*done.values()])
+
+    def _together(self, name: str) -> tuple[str, ...]:
+        """Return the variables to compare a variable with: those it was stored with, unless some
+        are bound anew; all code is together."""
+        group, there = self._groups.get(name), self._namespace
+        if group is None and travels_by_value(there.get(name)):
+            return tuple(sorted({*self._code().values(), name}))
+        if group is None or any(id(there.get(n)) != group.ids[n] for n in group.names):
+            return (name,)
+        return group.names
+
+    def _code(self) -> dict[int, str]:
+        """Return the functions and classes, by id, that are stored under their names."""
+        values = {name: self._namespace.get(name) for name in self._groups}
+        return {id(value): name for name, value in values.items() if travels_by_value(value)}
+
+    def _dissolve(self, group: Group) -> list[str]:
+        """Drop a group; return its variables that are still there."""
+        for key in group.seen.links:
+            if self._owners.get(key) is group:
+                del self._owners[key]
+        left = [name for name in group.names if self._groups.get(name) is group]
+        for name in left:
+            del self._groups[name]
+        return left
+
+    def _look(self, names: Iterable[str]) -> Group | None:
+        """Pickle variables together, without those that can't be. None if none is left."""
+        there = self._namespace
+        values = {name: there[name] for name in names if name in there}
+        for name in values:
+            self._due.pop(name, None)
+        is_code = any(map(travels_by_value, values.values()))
+        code = {} if is_code else self._code()
+        while values:
+            try:
+                seen = look(self._engine, values, there, code)
+            except Exception as error:  # also the user's
+                failed = self._failures(values, code, error)
+                for name, each in failed.items():
+                    self._lose(name, each)
+                    del values[name]
+            else:
+                for name in values:
+                    self.lost.pop(name, None)
+                    self._tried.pop(name, None)
+                ids = {name: id(value) for name, value in values.items()}
+                return Group(tuple(values), ids, seen, self.cell, is_code)
+        return None
+
+    def _failures(
+        self, values: dict[str, Any], code: Mapping[int, str], error: Exception
+    ) -> dict[str, Exception]:
+        """Return the variables that can't be pickled, and why."""
+        failed: dict[str, Exception] = {}
+        for name, value in values.items() if len(values) > 1 else ():
+            try:
+                look(self._engine, {name: value}, self._namespace, code)
+            except Exception as its:
+                failed[name] = its
+        return failed or dict.fromkeys(values, error)
+
+    def _lose(self, name: str, error: Exception) -> None:
+        cell = self._made.get(name, self.cell)
+        self._forget(name)
+        self._made[name] = cell
+        value = self._namespace[name]
+        failures = getattr(error, "failures", ())
+        known = isinstance(error, SerializationError | StoreFullError)
+        text = str(error) if known else f"{type(error).__name__}: {error}"
+        self.lost[name] = Lost(describe(value), failures[0].why if failures else text, cell)
+        self._tried[name] = id(value)
+
+    def _belonging(self, group: Group) -> list[Group]:
+        """Return other groups that share an object or memory with one."""
+        links, owners = group.seen.links, self._owners
+        common = links & owners.keys() if links else ()
+        found = {id(owners[key]): owners[key] for key in common}
+        for each in self._groups.values():
+            if id(each) not in found and overlap(each.seen.spans, group.seen.spans):
+                found[id(each)] = each
+        return [*found.values()]
+
+    def _enter(self, group: Group) -> None:
+        self._owners |= dict.fromkeys(group.seen.links, group)
+        for name in group.names:
+            self.plain.pop(name, None)
+            self.modules.pop(name, None)
+            self._groups[name] = group
+
+    def _store(self, groups: list[Group]) -> None:
+        for group in self._storing.store(groups):
+            self.changed |= dict.fromkeys(group.names)
+        for group in groups:
+            if group.full is not None:
+                error, _ = group.full, self._dissolve(group)
+                for name in group.names:
+                    self._lose(name, error)
+
+    # -- after they were opened -------------------------------------------------------------------
+
+    def adopt(self, checkpoint: Checkpoint, found: Opened) -> None:
+        """Take the variables for what a checkpoint has: some were just opened from it, the others
+        are as they were compared."""
+        self.cell, self.changed, self.deleted = checkpoint.cell, {}, ()
+        self.plain, self.modules = dict(checkpoint.plain), dict(checkpoint.modules)
+        before = {(g.part.box, g.part.place): g for g in self._groups.values() if g.part}
+        self._groups, self._owners, self._due = {}, {}, {}
+        for part in sorted(checkpoint.parts, key=lambda part: not part.is_code):
+            group = before.get((part.box, part.place))
+            if group is None or not found.values.keys().isdisjoint(part.names):
+                group = self._look(part.names)
+                if group is None or group.names != part.names:
+                    continue
+                self._storing.adopt(group, part, found.sealed)
+            self._enter(group)
+
+    def close(self) -> None:
+        self._storing.close()
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind in (str, bytes):
+        return len(value) <= PLAIN
+    return kind in _PLAIN and (kind is not int or value.bit_length() <= PLAIN)

@@ -1,0 +1,84 @@
+"""Opens checkpoints: builds their variables anew, in a kernel that is new or has others."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.checkpoints.records import Checkpoint, Lost, Part, Pickle
+from workbench.engine.base import Engine
+from workbench.serialization.arrays import address
+from workbench.serialization.class_states import earlier_states
+from workbench.serialization.codec import Where
+from workbench.serialization.comparison import as_bytes
+from workbench.serialization.packing import PackedValues
+
+_WHERE = Where("a kept variable", "in this kernel")
+
+
+class Opened(NamedTuple):
+    """What was built. ``failed``: variables that couldn't be, with the reasons; ``sealed``: digests
+    of stored buffers by address, which large arrays show until they are written."""
+
+    values: dict[str, Any]
+    failed: dict[str, Lost]
+    sealed: dict[int, bytes]
+
+
+def prepare(checkpoint: Checkpoint) -> str:
+    """Set the directory and the module path; return why the directory can't be set, or ''."""
+    sys.path[:] = dict.fromkeys((*checkpoint.path, *sys.path))
+    try:
+        os.chdir(checkpoint.directory)
+    except OSError as error:
+        return f"{checkpoint.directory}: {error.strerror}"
+    return ""
+
+
+def opened(
+    engine: Engine,
+    parts: Iterable[Part],
+    checkpoint: Checkpoint,
+    namespace: dict[str, Any],
+) -> Opened:
+    """Build the variables of some parts, and bind them.
+
+    Imports modules and runs the code that rebuilds objects: only in the main thread. Large arrays
+    are mapped, and copied page by page when they are written.
+    """
+    parts = sorted(parts, key=lambda part: not part.is_code)
+    refs = {digest: ref for part in parts for digest, ref in part.buffers.items()}
+    boxes = {part.box.id: part.box for part in parts}
+    got = engine.get([*boxes.values(), *refs.values()], None, False)
+    boxed: dict[int, list[Pickle]] = dict(zip(boxes, got, strict=False))
+    stored = dict(zip(refs, map(as_bytes, got[len(boxes) :]), strict=True))
+    found = Opened({}, {}, {address(each): digest for digest, each in stored.items()})
+    for name, module in checkpoint.modules.items():
+        try:
+            found.values[name] = importlib.import_module(module)
+        except Exception as error:  # also the module's own
+            found.failed[name] = Lost(f"module {module}", str(error), checkpoint.cell)
+    found.values.update(checkpoint.plain)
+    namespace |= found.values
+    for part in parts:
+        pickle = boxed[part.box.id][part.place]
+        buffers = [
+            stored[each] if each in stored else np.frombuffer(each, np.uint8)
+            for each in pickle.buffers
+        ]
+        packed = PackedValues(pickle.stream, buffers, pickle.refs)
+        try:
+            with earlier_states():
+                values: Mapping[str, Any] = packed.open(_WHERE, namespace=namespace)[0]
+        except Exception as error:
+            lost = Lost("", str(error).partition("\n")[0], part.since)
+            found.failed.update(dict.fromkeys(part.names, lost))
+        else:
+            namespace |= values
+            found.values.update(values)
+    return found

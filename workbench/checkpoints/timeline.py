@@ -1,0 +1,109 @@
+"""The checkpoints of one notebook, in branches: under one name in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.checkpoints.records import MAIN, Checkpoint, History
+from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup, WhenFull
+from workbench.ref import ObjectRef
+
+MOST = 100
+"""Checkpoints that are kept, besides the last of each branch."""
+
+
+class Timeline:
+    """All checkpoints, by number; each branch's last one.
+
+    What it `publish`es is one object; so a kernel that dies leaves all of a checkpoint, or none.
+    The oldest checkpoints go when there are more than `MOST`, or when the store is full.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self._name = name
+        self._known: dict[int, tuple[Checkpoint, ObjectRef]] = {}
+        self.branches: dict[str, int] = {}
+        self.branch = MAIN
+        engine.ask(WhenFull(self.drop_oldest))
+
+    def load(self) -> bool:
+        """Read what an earlier kernel has published; True if there is something."""
+        ref = self._engine.ask(Lookup(self._name))
+        if ref is None:
+            return False
+        (history,) = self._engine.get([ref], None, False)
+        refs = list(history.checkpoints.values())
+        found = self._engine.get(refs, None, False)
+        self._known = {each.number: (each, ref) for each, ref in zip(found, refs, strict=True)}
+        self.branches, self.branch = dict(history.branches), history.branch
+        return bool(self.branches)
+
+    @property
+    def present(self) -> Checkpoint | None:
+        """The last checkpoint of the present branch."""
+        number = self.branches.get(self.branch)
+        return None if number is None else self._known[number][0]
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        """Iterate over all checkpoints, the oldest first."""
+        return iter([self._known[number][0] for number in sorted(self._known)])
+
+    def next_number(self) -> int:
+        return max(self._known, default=0) + 1
+
+    def before(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """Return the one that a checkpoint's cell began with; None if it is gone, or was none."""
+        known = self._known.get(checkpoint.before or 0)
+        return None if known is None else known[0]
+
+    def line(self, branch: str = "") -> list[Checkpoint]:
+        """Return a branch's checkpoints, the last one first."""
+        number = self.branches.get(branch or self.branch)
+        found: list[Checkpoint] = []
+        while number in self._known:
+            found.append(self._known[number][0])
+            number = found[-1].before
+        return found
+
+    def of_cell(self, cell: int) -> Checkpoint | None:
+        """Return the last checkpoint of a cell: of the present branch, else of any."""
+        for each in (*self.line(), *reversed([*self])):
+            if each.cell == cell:
+                return each
+        return None
+
+    def record(self, checkpoint: Checkpoint) -> None:
+        """Add a checkpoint to the present branch, or replace the one of its number. Publish it."""
+        ref, _ = self._engine.put(checkpoint)
+        self._known[checkpoint.number] = checkpoint, ref
+        self.branches[self.branch] = checkpoint.number
+        while len(self._known) > MOST + len(self.branches) and self.drop_oldest():
+            pass
+        self.publish()
+
+    def move(self, checkpoint: Checkpoint, branch: str = "") -> None:
+        """Have a branch end with a checkpoint, and be the present one. Publish that."""
+        self.branch = branch or self.branch
+        self.branches[self.branch] = checkpoint.number
+        self.publish()
+
+    def drop_oldest(self) -> bool:
+        """Forget the oldest checkpoint that no branch ends with; False if there is none."""
+        ends = {*self.branches.values()}
+        oldest = next((n for n in sorted(self._known) if n not in ends), None)
+        if oldest is None:
+            return False
+        del self._known[oldest]
+        return True
+
+    def publish(self) -> None:
+        refs = {number: ref for number, (_, ref) in self._known.items()}
+        history = History(refs, dict(self.branches), self.branch)
+        self._engine.put(history, self._name)
+
+    def forget(self) -> None:
+        """Drop everything, also for later kernels."""
+        self._known, self.branches, self.branch = {}, {}, MAIN
+        self._engine.name(None, self._name)

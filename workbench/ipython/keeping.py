@@ -1,0 +1,278 @@
+"""Keeps the notebook's variables after each cell, and brings them back: `%workbench keep`, `%undo`,
+`%checkout`, branches. The kernel's main thread."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench import config
+from workbench.checkpoints.keeper import Keeper
+from workbench.checkpoints.opening import Opened, opened, prepare
+from workbench.checkpoints.records import Checkpoint, Part
+from workbench.checkpoints.timeline import Timeline
+from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup
+from workbench.errors import MagicError, SessionError
+from workbench.format import printable
+from workbench.ipython.running_cell import RunningCell
+from workbench.report import checkpoints as texts
+from workbench.report.checkpoints import BranchTable, LostTable
+
+IDLE = 0.05
+"""Seconds after a cell's end until what is left of its variables is compared, one by one."""
+
+
+class _Session:
+    """What is kept in one session: its checkpoints, and what was last compared."""
+
+    def __init__(
+        self, engine: Engine, variables: dict[str, Any], names: Callable[[], list[str]]
+    ) -> None:
+        self.engine = engine
+        self.timeline = Timeline(engine, _name())
+        self.keeper = Keeper(engine, variables, names)
+        self.source = ""
+        self.seconds = 0.0
+        self.number = 0  # of the checkpoint of the last cell
+
+    def begin(self, cell: int, source: str, seconds: float) -> None:
+        self.source, self.seconds = source, seconds
+        self.number = self.timeline.next_number()
+        self.keeper.ended(cell, _names_in(source))
+        self.record()
+
+    def record(self) -> Checkpoint:
+        """Publish the checkpoint of the last cell, as far as its variables were compared."""
+        present = self.timeline.present
+        before = None if present is None else present.number
+        if present is not None and before == self.number:
+            before = present.before
+        made = self.keeper.checkpoint(self.number, before, self.source, self.seconds)
+        self.timeline.record(made)
+        return made
+
+    def finish(self) -> None:
+        """Compare all that is left."""
+        if not self.keeper.is_done:
+            self.keeper.finish()
+            self.record()
+
+
+class Keeping:
+    """Kept variables of one notebook, in the session that it is in.
+
+    ``variables`` are all it has; ``names`` returns the names of its own, which are kept.
+    """
+
+    def __init__(
+        self, variables: dict[str, Any], names: Callable[[], list[str]], running: RunningCell
+    ) -> None:
+        self._variables = variables
+        self._names = names
+        self._running = running
+        self._session: _Session | None = None
+        self._began = 0.0
+        self._runs = False  # a cell
+        self._moved = False  # the cell went to another checkpoint: it makes none
+        self._sweeps = False
+
+    # -- the shell's events -----------------------------------------------------------------------
+
+    def meet(self, engine: Engine, keep: bool) -> str:
+        """Begin with a session: bring back what an earlier kernel has kept there, and go on. Return
+        a line on that, or ''. ``keep``: begin to keep in any case."""
+        self.leave()
+        if engine.can.keep or engine.ask(Lookup(_name())) is None:
+            return self.keep(engine) if keep else ""
+        session = _Session(engine, self._variables, self._names)
+        session.timeline.load()
+        present = session.timeline.present
+        if present is None:
+            return ""
+        self._session, self._moved = session, True
+        before = dict(self._variables)
+        own = {*self._names()}
+        failed = prepare(present)
+        found = self._open(session, present, present.parts)
+        stays = [n for n in found.values if n in own and not _is_same(before[n], found.values[n])]
+        session.keeper.adopt(present, found)
+        self._variables.update({name: before[name] for name in stays})
+        said = texts.back_text(present, found.failed, stays)
+        return f"{said} The directory is not back: {failed}." if failed else said
+
+    def leave(self) -> None:
+        """End with a session, or with a kernel that ends: what is kept stays."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.keeper.close()
+
+    def cell_begins(self) -> None:
+        self._runs, self._began = True, time.perf_counter()
+
+    def cell_ended(self, result: Any) -> None:
+        self._runs = False
+        session, moved = self._session, self._moved
+        self._moved = False
+        if session is None or moved or session.engine.end_reason is not None:
+            return
+        source = getattr(getattr(result, "info", None), "raw_cell", "") or ""
+        seconds = time.perf_counter() - self._began
+        try:
+            session.begin(self._running.number, source, seconds)
+        except SessionError:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # a terminal's: it is never idle
+            session.finish()
+            return
+        if not session.keeper.is_done and not self._sweeps:
+            self._sweeps = True
+            loop.call_later(IDLE, self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Compare one variable, while the notebook is idle."""
+        session, self._sweeps = self._session, False
+        if session is None or self._runs or session.engine.end_reason is not None:
+            return
+        session.keeper.sweep()
+        if session.keeper.is_done:
+            session.record()
+        else:
+            self._sweeps = True
+            loop.call_soon(self._sweep, loop)
+
+    # -- what a person asks for -------------------------------------------------------------------
+
+    def keep(self, engine: Engine) -> str:
+        """Begin to keep variables; return the line on that.
+
+        Raises
+        ------
+        MagicError
+            If the session can't keep them.
+        """
+        if engine.can.keep:
+            raise MagicError(engine.can.keep)
+        if self._session is None:
+            self._session = _Session(engine, self._variables, self._names)
+            self._session.timeline.load()
+        session = self._session
+        began = time.perf_counter()
+        session.begin(self._running.number, "", 0.0)
+        session.finish()
+        self._moved = True
+        present = session.timeline.present
+        assert present is not None
+        return texts.kept_text(present, time.perf_counter() - began)
+
+    def undo(self) -> str:
+        """Go to the checkpoint before the last cell."""
+        session = self._kept()
+        present = session.timeline.present
+        target = present and session.timeline.before(present)
+        if target is None:
+            raise MagicError(texts.NOTHING_TO_UNDO)
+        return self._move(session, target)
+
+    def checkout(self, cell: str) -> str:
+        """Go to the checkpoint of a cell, by its number; or of a branch's last cell."""
+        session = self._kept()
+        timeline = session.timeline
+        if cell in timeline.branches:
+            return self.switch(cell)
+        number = cell.strip("[]")
+        target = timeline.of_cell(int(number)) if number.isdigit() else None
+        if target is None:
+            there = ", ".join(str(each.cell) for each in reversed(timeline.line()))
+            raise MagicError(texts.no_checkpoint_text(cell, there))
+        return self._move(session, target)
+
+    def switch(self, branch: str) -> str:
+        """Go to a branch's last checkpoint; a new branch begins with the present one."""
+        session = self._kept()
+        timeline, present = session.timeline, session.timeline.present
+        assert present is not None
+        if branch not in timeline.branches:
+            timeline.move(present, branch)
+            self._moved = True
+            return texts.branch_text(branch, True)
+        line = timeline.line(branch)
+        return f"{texts.branch_text(branch, False)} {self._move(session, line[0], branch)}"
+
+    def branches(self) -> BranchTable:
+        timeline = self._kept().timeline
+        rows = [(n, timeline.line(n)[0], n == timeline.branch) for n in timeline.branches]
+        return BranchTable(rows)
+
+    def history(self) -> BranchTable:
+        timeline = self._kept().timeline
+        present = timeline.present
+        rows = [(str(each.number), each, each is present) for each in timeline.line()]
+        return BranchTable(rows, f"Branch {timeline.branch}")
+
+    def lost(self) -> LostTable:
+        session = self._kept()
+        return LostTable(session.keeper.lost)
+
+    def _kept(self) -> _Session:
+        if self._session is None:
+            raise MagicError(texts.NONE_KEPT)
+        return self._session
+
+    def _move(self, session: _Session, target: Checkpoint, branch: str = "") -> str:
+        session.finish()  # the present variables can be had again
+        present = session.timeline.present
+        assert present is not None
+        changed, parts = _differing(present, target)
+        for name in present.names:
+            if name not in target.names and name not in target.lost:
+                self._variables.pop(name, None)
+        found = self._open(session, target, parts)
+        session.keeper.adopt(target, found)
+        session.timeline.move(target, branch)
+        self._moved = True
+        return printable(texts.moved_text(target, changed, found.failed))
+
+    def _open(self, session: _Session, target: Checkpoint, parts: tuple[Part, ...]) -> Opened:
+        return opened(session.engine, parts, target, self._variables)
+
+
+def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tuple[Part, ...]]:
+    """Return the variables in which two checkpoints differ, and the parts of the target that must
+    be opened: if code differs, also those that refer to it."""
+    same = {(part.box, part.place) for part in present.parts}
+    parts = [part for part in target.parts if (part.box, part.place) not in same]
+    differ = {name for part in parts for name in part.names}
+    for table in ("plain", "modules"):
+        now: Mapping[str, Any] = getattr(present, table)
+        then: Mapping[str, Any] = getattr(target, table)
+        differ |= {name for name in then if name not in now or now[name] is not then[name]}
+    differ |= {n for n in present.names if n not in target.names and n not in target.lost}
+    code = {name for part in parts if part.is_code for name in part.names}
+    parts += [p for p in target.parts if p not in parts and p.uses & code]
+    return sorted(differ), tuple(parts)
+
+
+def _names_in(source: str) -> set[str]:
+    """Return the names that a cell reads or binds, also in functions that it defines; all words,
+    if it has IPython's syntax."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {*source.replace(",", " ").split()}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and repr(one) == repr(other))
+
+
+def _name() -> str:
+    """Return the name under which this notebook's variables are kept in its session."""
+    return f"kept:{Path(config.notebook_path()).name or 'console'}"

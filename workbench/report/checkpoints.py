@@ -1,0 +1,153 @@
+"""Words about kept variables: what was kept, what came back, what didn't, and the branches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.checkpoints.records import Checkpoint, Lost
+from workbench.format import count, human_bytes, human_seconds
+from workbench.report.markup import Rich, Table, page
+
+NONE_KEPT = "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on."
+
+NOTHING_TO_UNDO = "There is no earlier checkpoint: variables are kept since the first one."
+
+STAYS = (
+    "What a cell did outside the variables stays: files, the network, what other objects and "
+    "modules hold."
+)
+
+MOST_NAMED = 4
+"""Variables that a line names."""
+
+
+def kept_text(checkpoint: Checkpoint, seconds: float) -> str:
+    """Return the line of ``%workbench keep``."""
+    there = len(checkpoint.names)
+    line = (
+        f"From now on the variables are kept after each cell: {there} of "
+        f"{count(there + len(checkpoint.lost), 'variable')} now, {human_bytes(checkpoint.nbytes)} "
+        f"in the store. This took {human_seconds(seconds)}."
+    )
+    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}"
+
+
+def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[str]) -> str:
+    """Return the line of a new kernel: what is back, as of which cell, and what isn't.
+
+    ``failed``: couldn't be built; ``own``: names that the notebook had bound before.
+    """
+    lost = {**checkpoint.lost, **failed}
+    back = len(checkpoint.names) - len(failed) - len(own := [*own])
+    line = (
+        f"{back} of {count(len(checkpoint.names) + len(checkpoint.lost), 'variable')} "
+        f"{'is' if back == 1 else 'are'} back, as of {_cell(checkpoint)}."
+    )
+    line += _lost(" Not back: ", lost)
+    if own:
+        line += f" The notebook had its own {_names(own)} already."
+    return line + stale_text(checkpoint) + (" `%workbench lost` lists them." if lost else "")
+
+
+def stale_text(checkpoint: Checkpoint) -> str:
+    """Return a sentence on variables that weren't compared after the cell; '' if all were."""
+    stale = checkpoint.not_compared
+    if not stale:
+        return ""
+    known = [f"`{name}` (as of cell [{cell}])" for name, cell in stale.items()]
+    return f" Not compared since: {_some(known)}."
+
+
+def moved_text(checkpoint: Checkpoint, changed: Sequence[str], failed: Mapping[str, Lost]) -> str:
+    """Return the line of ``%undo`` and ``%checkout``."""
+    line = f"The variables are as of {_cell(checkpoint)}"
+    line += f": {_names(changed)} changed." if changed else ": none had changed."
+    line += _lost(" Not back: ", failed)
+    if checkpoint.lost:
+        line += f" As they are: {_names([*checkpoint.lost])}, which can't be stored."
+    return line + stale_text(checkpoint)
+
+
+def branch_text(branch: str, is_new: bool) -> str:
+    made = "is new, and begins here" if is_new else "it is"
+    return f"Branch {branch} {made}." if is_new else f"On branch {branch}."
+
+
+def not_yet_text(names: Sequence[str]) -> str:
+    """Return a line on variables that are compared when the notebook is idle."""
+    return f"Not kept yet: {_names(names)}."
+
+
+@dataclass(frozen=True, repr=False)
+class LostTable(Rich):
+    """The variables that can't be stored, why, and which cell made each."""
+
+    lost: Mapping[str, Lost]
+
+    def _text(self) -> str:
+        return self._table().text() if self.lost else "All variables are kept."
+
+    def _repr_html_(self) -> str:
+        return page("Not kept", self._table().html()) if self.lost else self._text()
+
+    def _table(self) -> Table:
+        rows = tuple((n, each.kind, each.why, f"[{each.cell}]") for n, each in self.lost.items())
+        return Table(("variable", "type", "why", "cell"), rows, ())
+
+
+@dataclass(frozen=True, repr=False)
+class BranchTable(Rich):
+    """The branches and their last checkpoints; or one branch's checkpoints."""
+
+    rows: Sequence[tuple[str, Checkpoint, bool]]  # its label; True if it is the present one
+    title: str = "Branches"
+
+    def _text(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return page(self.title, self._table().html())
+
+    def _table(self) -> Table:
+        rows = tuple(
+            (
+                f"{label}{' (here)' if here else ''}",
+                f"[{each.cell}]",
+                time.strftime("%H:%M:%S", time.localtime(each.when)),
+                human_seconds(each.seconds),
+                human_bytes(each.nbytes),
+                _names([*each.changed, *(f"del {name}" for name in each.deleted)]) or "nothing",
+            )
+            for label, each, here in self.rows
+        )
+        head = ("branch", "cell", "when", "took", "size", "changed")
+        return Table(head, rows, ("took", "size"))
+
+
+def _cell(checkpoint: Checkpoint) -> str:
+    when = time.strftime("%H:%M:%S", time.localtime(checkpoint.when))
+    return f"cell [{checkpoint.cell}], {when}"
+
+
+def _lost(begin: str, lost: Mapping[str, Lost]) -> str:
+    known = [
+        f"`{name}` ({each.kind}, cell [{each.cell}])" if each.kind else f"`{name}` ({each.why})"
+        for name, each in lost.items()
+    ]
+    return f"{begin}{_some(known)}." if known else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return _some([f"`{name}`" for name in names])
+
+
+def _some(known: Sequence[str]) -> str:
+    more = len(known) - MOST_NAMED
+    return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def no_checkpoint_text(wanted: str, there: str) -> str:
+    """Return why there is nothing to check out."""
+    return f"No checkpoint of cell {wanted} is kept; there are those of {there}."
