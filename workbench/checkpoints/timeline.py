@@ -55,8 +55,7 @@ class Timeline:
 
     def before(self, checkpoint: Checkpoint) -> Checkpoint | None:
         """Return the one that a checkpoint's cell began with; None if it is gone, or was none."""
-        known = self._known.get(checkpoint.before or 0)
-        return None if known is None else known[0]
+        return next((each for each in self if each.number == checkpoint.before), None)
 
     def line(self, branch: str = "") -> list[Checkpoint]:
         """Return a branch's checkpoints, the last one first."""

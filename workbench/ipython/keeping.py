@@ -216,6 +216,10 @@ class Keeping:
         rows = [(str(each.number), each, each is present) for each in timeline.line()]
         return BranchTable(rows, f"Branch {timeline.branch}")
 
+    def finish(self) -> None:
+        """Compare what waits until the notebook is idle."""
+        self._kept().finish()
+
     def lost(self) -> LostTable:
         session = self._kept()
         return LostTable(session.keeper.lost)
@@ -230,7 +234,7 @@ class Keeping:
         present = session.timeline.present
         assert present is not None
         changed, parts = _differing(present, target)
-        for name in present.names:
+        for name in (*present.names, *present.lost):
             if name not in target.names and name not in target.lost:
                 self._variables.pop(name, None)
         found = self._open(session, target, parts)
