@@ -50,10 +50,10 @@ class Buffers:
         if flat.nbytes < WATCHED or not array.flags.c_contiguous:
             return _digest(flat)
         place, edges = (address(flat), flat.nbytes), _edges(flat)
-        known = self._known.pop(place, None)
-        if known and known.edges == edges and not self._watch.is_written(*place):
-            self._known[place] = known
+        known = self._known.get(place)
+        if known and self._is_still(flat, known.digest):
             return known.digest
+        self._known.pop(place, None)
         is_watched = self._watch.restart(*place)  # before it is read: other threads may write
         found = _digest(flat)
         if is_watched:
@@ -65,11 +65,23 @@ class Buffers:
         another one if a thread wrote to the buffer meanwhile. StoreFullError if it has no room."""
         if (ref := self._stored.get(digest)) is not None:
             return digest, ref
-        ref, _ = self._engine.put(as_bytes(array))
-        (stored,) = self._engine.get([ref], None, False)
-        found = _digest(stored)
+        flat = as_bytes(array)
+        ref, _ = self._engine.put(flat)
+        if self._is_still(flat, digest):
+            found = digest
+        else:
+            (stored,) = self._engine.get([ref], None, False)
+            found = _digest(stored)
         self._stored[found] = ref
         return found, ref
+
+    def _is_still(self, flat: Array, digest: bytes) -> bool:
+        """True if it is sure that memory still has the bytes of this digest."""
+        place = address(flat), flat.nbytes
+        known = self._known.get(place)
+        if known is None or known.digest != digest or known.edges != _edges(flat):
+            return False
+        return not self._watch.is_written(*place)
 
     def remember(self, refs: Mapping[bytes, ObjectRef]) -> None:
         """Note buffers that an earlier kernel, or another part, has stored."""

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from sys import getrefcount
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from workbench.serialization.packing import OtherSide, PackedValues
 from workbench.serialization.process_bound import bound_to_process
 from workbench.serialization.shared_memory import bounds
 
-_ALONE = FIXED | {tuple, frozenset, ObjectRef}
+_ALONE = FIXED | {tuple, frozenset, ObjectRef, CellType}
 """Types whose instances may be two objects afterwards, where they were one: they can't change."""
 
 
@@ -41,10 +41,12 @@ class Seen(NamedTuple):
     ``links``: ids of the objects in them that can change; ``spans``: the memory of their arrays,
     from address to address, in order. Variables that have one in common belong together. ``digest``
     is that of the pickle, without its buffers; ``uses``: names of the code that it refers to.
-    ``packed`` keeps the variables' arrays alive; None once it is stored.
+    ``packed`` and ``held``, the objects of ``links``, keep alive what the variables have, and what
+    pickling them has made; None once it is stored.
     """
 
     packed: PackedValues | None
+    held: list[Any] | None
     digest: bytes
     links: frozenset[int]
     spans: list[tuple[int, int]]
@@ -68,6 +70,10 @@ class Group:
     contents: tuple[bytes, ...] = ()
     part: Part | None = None
     full: StoreFullError | None = None
+
+    def let_go(self) -> None:
+        """Drop what keeps the variables' objects alive."""
+        self.seen = self.seen._replace(packed=None, held=None)
 
     def stored(self) -> Part | None:
         """Return what is stored, with the last cell after which it was compared."""
@@ -100,7 +106,7 @@ def look(
     began = time.thread_time()
     there = OtherSide(namespace=namespace, code=code)
     packed, memo = engine.ask(Pack(dict(values), lambda: values, there))
-    links: set[int] = set()
+    held: list[Any] = []
     spans: list[tuple[int, int]] = []
     uses: set[str] = set()
     paused = gc.isenabled()  # for a million objects, collection would quadruple the time
@@ -112,19 +118,18 @@ def look(
             elif isinstance(obj, np.ndarray):
                 if obj.nbytes and not is_sealed(obj):
                     spans.append(bounds(obj))
-                links.add(id(obj))
-            elif isinstance(obj, type | FunctionType):
-                if travels_by_value(obj):
-                    links.add(id(obj))
-                    links.update(map(id, getattr(obj, "__closure__", None) or ()))
-            else:
-                links.add(id(obj))
+                held.append(obj)
+            elif not isinstance(obj, type | FunctionType):
+                held.append(obj)
+            elif travels_by_value(obj):
+                held += [obj, *(getattr(obj, "__closure__", None) or ())]
     finally:
         if paused:
             gc.enable()
     digest = xxhash.xxh3_128_digest(packed.stream)
     seconds = time.thread_time() - began
-    return Seen(packed, digest, frozenset(links), _joined(spans), frozenset(uses), seconds)
+    links = frozenset(map(id, held))
+    return Seen(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
 
 
 def overlap(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> bool:
@@ -150,20 +155,26 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _met(memo: Any) -> Iterator[Any]:
-    """Yield the objects that were pickled, but for those that can't change, and those that exist
-    only because something was pickled: another object gets their ids next."""
+    """Yield the objects that were pickled, but for those that can't change, and most of those that
+    exist only because something was pickled: another object gets their ids next."""
     kinds: dict[type, bool] = {}
     for _, obj in memo.copy().values():
         kind = type(obj)
         counts = kinds.get(kind)
         if counts is None:
-            fixed = issubclass(kind, enum.Enum | np.dtype | np.generic)
-            counts = kinds[kind] = not (kind in _ALONE or fixed)
+            fixed = kind in _ALONE or issubclass(kind, enum.Enum | np.dtype | np.generic)
+            counts = kinds[kind] = not (fixed or _is_function(obj))
             bound = bound_to_process(kind)
             if bound is not None and kind not in _IN_MEMORY:  # cloudpickle copies a file's text
                 raise SerializationError(f"{bound.what} belongs to one process")
         if counts and getrefcount(obj) > _TEMPORARY:
             yield obj
+
+
+def _is_function(obj: Any) -> bool:
+    """True for a function of a library, as each makes its own type for: it travels by name."""
+    is_named = callable(obj) and not isinstance(obj, type | FunctionType)
+    return is_named and hasattr(obj, "__qualname__")
 
 
 def _references_of_temporary() -> int:

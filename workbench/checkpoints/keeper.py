@@ -217,13 +217,16 @@ class Keeper:
 
     def _dissolve(self, group: Group) -> list[str]:
         """Drop a group; return its variables that are still there."""
-        for key in group.seen.links:
-            if self._owners.get(key) is group:
-                del self._owners[key]
+        self._let_go_of_links(group)
         left = [name for name in group.names if self._groups.get(name) is group]
         for name in left:
             del self._groups[name]
         return left
+
+    def _let_go_of_links(self, group: Group) -> None:
+        for key in group.seen.links:
+            if self._owners.get(key) is group:
+                del self._owners[key]
 
     def _look(self, names: Iterable[str]) -> Group | None:
         """Pickle variables together, without those that can't be. None if none is left."""
@@ -274,13 +277,29 @@ class Keeper:
 
     def _belonging(self, group: Group) -> list[Group]:
         """Return other groups that share an object or memory with one."""
-        links, owners = group.seen.links, self._owners
-        common = links & owners.keys() if links else ()
-        found = {id(owners[key]): owners[key] for key in common}
+        owners = self._owners
+        common = {id(owners[key]): owners[key] for key in group.seen.links & owners.keys()}
+        found = {key: each for key, each in common.items() if self._has_in_common(each, group)}
         for each in self._groups.values():
             if id(each) not in found and overlap(each.seen.spans, group.seen.spans):
                 found[id(each)] = each
         return [*found.values()]
+
+    def _has_in_common(self, other: Group, group: Group) -> bool:
+        """True if groups with an id in common share an object: if all that was pickled is alive at
+        once, no id is another object's that is gone."""
+        if other.seen.held is None:
+            values = {name: self._namespace.get(name) for name in other.names}
+            code = {} if other.is_code else self._code()
+            try:
+                now = look(self._engine, values, self._namespace, code)
+            except Exception:  # what can't be pickled any more is compared with it
+                return True
+            self._let_go_of_links(other)
+            other.seen = other.seen._replace(links=now.links)
+            self._owners |= dict.fromkeys(now.links - group.seen.links, other)
+            return not now.links.isdisjoint(group.seen.links)
+        return not other.seen.links.isdisjoint(group.seen.links)
 
     def _enter(self, group: Group) -> None:
         self._owners |= dict.fromkeys(group.seen.links, group)

@@ -56,7 +56,7 @@ class Storing:
             nbytes = len(box[place].stream) + sum(b.nbytes for b in group.seen.packed.buffers)
             group.part = Part(group.names, ref, place, own, group.seen.uses, nbytes)
         for group in groups:
-            group.seen = group.seen._replace(packed=None)
+            group.let_go()
         return [group for group, _ in stored]
 
     def _digests(self, group: Group) -> list[bytes]:
@@ -81,7 +81,7 @@ class Storing:
             self._buffers.opened(each, sealed)
         group.part = part
         group.contents = group.seen.digest, *self._digests(group)
-        group.seen = group.seen._replace(packed=None)
+        group.let_go()
 
     def close(self) -> None:
         self._buffers.close()

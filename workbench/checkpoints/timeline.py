@@ -68,10 +68,8 @@ class Timeline:
 
     def of_cell(self, cell: int) -> Checkpoint | None:
         """Return the last checkpoint of a cell: of the present branch, else of any."""
-        for each in (*self.line(), *reversed([*self])):
-            if each.cell == cell:
-                return each
-        return None
+        known = self.line() + [*self][::-1]
+        return next((each for each in known if each.cell == cell), None)
 
     def record(self, checkpoint: Checkpoint) -> None:
         """Add a checkpoint to the present branch, or replace the one of its number. Publish it."""
