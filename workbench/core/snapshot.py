@@ -22,6 +22,9 @@ INCARNATION = "~"
 ACTOR_PREFIX = "actor:"
 """Prefix of actors' names among the names of objects."""
 
+KEPT_PREFIX = "kept:"
+"""Prefix of the names under which notebooks' variables are kept."""
+
 HISTORY_SECONDS = 120.0
 """Seconds of a session's history that are kept, sent and drawn."""
 

@@ -15,8 +15,9 @@ from workbench.checkpoints.keeper import Keeper
 from workbench.checkpoints.opening import Opened, opened, prepare
 from workbench.checkpoints.records import Checkpoint, Part
 from workbench.checkpoints.timeline import Timeline
+from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
-from workbench.engine.queries import Lookup
+from workbench.engine.queries import Lookup, Summary
 from workbench.errors import MagicError, SessionError
 from workbench.format import printable
 from workbench.ipython.running_cell import RunningCell
@@ -124,6 +125,9 @@ class Keeping:
         seconds = time.perf_counter() - self._began
         try:
             session.begin(self._running.number, source, seconds)
+        except KeyboardInterrupt:  # what wasn't compared is, after the next cell
+            print(texts.INTERRUPTED)
+            return
         except SessionError:
             return
         try:
@@ -169,16 +173,25 @@ class Keeping:
         self._moved = True
         present = session.timeline.present
         assert present is not None
-        return texts.kept_text(present, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return texts.kept_text(present, seconds, engine.ask(Summary()).linger)
+
+    def stop(self) -> str:
+        """Keep the variables no longer, and forget what was kept."""
+        session = self._kept()
+        session.timeline.forget()
+        self.leave()
+        return texts.NO_LONGER
 
     def undo(self) -> str:
-        """Go to the checkpoint before the last cell."""
+        """Go to the checkpoint before the last cell that changed variables."""
         session = self._kept()
-        present = session.timeline.present
-        target = present and session.timeline.before(present)
-        if target is None:
+        session.finish()  # it may be that one
+        line = session.timeline.line()
+        did = next((n for n, each in enumerate(line) if each.changed or each.deleted), len(line))
+        if did + 1 >= len(line):
             raise MagicError(texts.NOTHING_TO_UNDO)
-        return self._move(session, target)
+        return self._move(session, line[did + 1])
 
     def checkout(self, cell: str) -> str:
         """Go to the checkpoint of a cell, by its number; or of a branch's last cell."""
@@ -213,7 +226,7 @@ class Keeping:
     def history(self) -> BranchTable:
         timeline = self._kept().timeline
         present = timeline.present
-        rows = [(str(each.number), each, each is present) for each in timeline.line()]
+        rows = [("", each, each is present) for each in timeline.line()]
         return BranchTable(rows, f"Branch {timeline.branch}")
 
     def finish(self) -> None:
@@ -222,7 +235,8 @@ class Keeping:
 
     def lost(self) -> LostTable:
         session = self._kept()
-        return LostTable(session.keeper.lost)
+        present = session.timeline.present
+        return LostTable(session.keeper.lost, present.not_compared if present else {})
 
     def _kept(self) -> _Session:
         if self._session is None:
@@ -256,7 +270,7 @@ def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tupl
     for table in ("plain", "modules"):
         now: Mapping[str, Any] = getattr(present, table)
         then: Mapping[str, Any] = getattr(target, table)
-        differ |= {name for name in then if name not in now or now[name] is not then[name]}
+        differ |= {name for name in then if name not in now or not _is_same(now[name], then[name])}
     differ |= {n for n in present.names if n not in target.names and n not in target.lost}
     code = {name for part in parts if part.is_code for name in part.names}
     parts += [p for p in target.parts if p not in parts and p.uses & code]
@@ -279,4 +293,4 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _name() -> str:
     """Return the name under which this notebook's variables are kept in its session."""
-    return f"kept:{Path(config.notebook_path()).name or 'console'}"
+    return KEPT_PREFIX + (Path(config.notebook_path()).name or "console")

@@ -7,31 +7,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.checkpoints.records import Checkpoint, Lost
-from workbench.format import count, human_bytes, human_seconds
+from workbench.format import count, human_bytes, human_seconds, human_time
 from workbench.report.markup import Rich, Table, page
 
 NONE_KEPT = "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on."
 
 NOTHING_TO_UNDO = "There is no earlier checkpoint: variables are kept since the first one."
 
-STAYS = (
-    "What a cell did outside the variables stays: files, the network, what other objects and "
-    "modules hold."
+INTERRUPTED = (
+    "What this cell changed isn't kept yet: that was interrupted. The next cell's end does it."
 )
+
+NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
+
+NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
+
+LONG = 3600.0
+"""Seconds for which a session is kept that need no hint."""
 
 MOST_NAMED = 4
 """Variables that a line names."""
 
 
-def kept_text(checkpoint: Checkpoint, seconds: float) -> str:
-    """Return the line of ``%workbench keep``."""
+def kept_text(checkpoint: Checkpoint, seconds: float, linger: float) -> str:
+    """Return the line of ``%workbench keep``. ``linger``: seconds that the session is kept."""
     there = len(checkpoint.names)
     line = (
         f"From now on the variables are kept after each cell: {there} of "
         f"{count(there + len(checkpoint.lost), 'variable')} now, {human_bytes(checkpoint.nbytes)} "
         f"in the store. This took {human_seconds(seconds)}."
     )
-    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}"
+    stay = (
+        f" They stay for {human_time(linger)} after this kernel has ended"
+        f"{'' if linger >= LONG else '; `%workbench start --keep 8h` keeps them longer'}."
+    )
+    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}{stay}"
 
 
 def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[str]) -> str:
@@ -71,30 +81,27 @@ def moved_text(checkpoint: Checkpoint, changed: Sequence[str], failed: Mapping[s
 
 
 def branch_text(branch: str, is_new: bool) -> str:
-    made = "is new, and begins here" if is_new else "it is"
-    return f"Branch {branch} {made}." if is_new else f"On branch {branch}."
-
-
-def not_yet_text(names: Sequence[str]) -> str:
-    """Return a line on variables that are compared when the notebook is idle."""
-    return f"Not kept yet: {_names(names)}."
+    return f"Branch {branch} is new, and begins here." if is_new else f"On branch {branch}."
 
 
 @dataclass(frozen=True, repr=False)
 class LostTable(Rich):
-    """The variables that can't be stored, why, and which cell made each."""
+    """The variables that can't be stored, why, and which cell made each; and those that weren't
+    compared ``since`` a cell."""
 
     lost: Mapping[str, Lost]
+    since: Mapping[str, int]
 
     def _text(self) -> str:
-        return self._table().text() if self.lost else "All variables are kept."
+        return self._table().text() if self.lost or self.since else "All variables are kept."
 
     def _repr_html_(self) -> str:
-        return page("Not kept", self._table().html()) if self.lost else self._text()
+        return page("Not kept", self._table().html() if self.lost or self.since else self._text())
 
     def _table(self) -> Table:
-        rows = tuple((n, each.kind, each.why, f"[{each.cell}]") for n, each in self.lost.items())
-        return Table(("variable", "type", "why", "cell"), rows, ())
+        rows = [(n, each.kind, each.why, f"[{each.cell}]") for n, each in self.lost.items()]
+        rows += [(n, "", NOT_YET.format(cell=cell), "") for n, cell in self.since.items()]
+        return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +120,7 @@ class BranchTable(Rich):
     def _table(self) -> Table:
         rows = tuple(
             (
-                f"{label}{' (here)' if here else ''}",
+                f"{label} (here)".strip() if here else label,
                 f"[{each.cell}]",
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 human_seconds(each.seconds),

@@ -15,6 +15,7 @@ from workbench.core.descriptions import TaskRecord
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
     INCARNATION,
+    KEPT_PREFIX,
     JobRecord,
     ObjectRecord,
     Snapshot,
@@ -75,6 +76,8 @@ def plain_name(name: str) -> str:
 
 def name_of(name: str) -> str:
     """Return a name in the store, for people: ``df``, ``actor db``."""
+    if name.startswith(KEPT_PREFIX):
+        return f"kept variables of {name.removeprefix(KEPT_PREFIX)}"
     return f"actor {plain_name(name)}" if name.startswith(ACTOR_PREFIX) else name
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import DeathRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import KEPT_PREFIX, DeathRecord, ObjectRecord, Snapshot
 from workbench.engine.base import Engine
 from workbench.engine.queries import Summary
 from workbench.format import count, human_bytes, human_ending, human_seconds, joined, listed
@@ -53,7 +53,7 @@ def lost_text(now: Snapshot) -> str:
     found = []
     uncounted = max(now.count - len(told) - len(actors), 0)
     if objects or uncounted:
-        names = sorted(name for record in objects for name in record.names)
+        names = sorted(facts.name_of(name) for record in objects for name in record.names)
         total = len(objects) + uncounted
         size = f" ({human_bytes(sum(record.size or 0 for record in objects))})"
         listing = f": {listed(names, MOST_WORDS, total)}" if names else ""
@@ -92,11 +92,15 @@ def died_before(now: Snapshot) -> Iterator[str]:
     for death in now.deaths:
         if death.driver.label in labels:
             made = death.driver.prefix
-            names = [n for r in now.objects if r.id >> ID_BITS == made for n in r.names]
+            there = [n for r in now.objects if r.id >> ID_BITS == made for n in r.names]
+            names = [name for name in there if not name.startswith(KEPT_PREFIX)]
             names += facts.left_by_cells(j for j in now.jobs if j.id >> ID_BITS == made)
-            left = f"`%get {' '.join(names)}` binds what it had stored."
             text = death_text(death, "The kernel before this one")
-            yield f"{text} {left if names else 'None of its variables are in the store.'}"
+            if names:
+                text += f" `%get {' '.join(names)}` binds what it had stored."
+            elif not there:
+                text += " None of its variables are in the store."
+            yield text
 
 
 def death_text(death: DeathRecord, who: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from workbench.core.events import About
-from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import KEPT_PREFIX, JobRecord, ObjectRecord, Snapshot
 from workbench.engine.base import Engine
 from workbench.engine.queries import Capacity, Summary
 from workbench.format import (
@@ -285,7 +285,7 @@ def started_line(engine: Engine, replaced: Engine | None = None) -> str:
 
 def _found(snapshot: Snapshot) -> str:
     """Return sentences on a session's named objects and its background cells, if any."""
-    names = sorted(name for record in snapshot.objects for name in record.names)
+    names = sorted(n for r in snapshot.objects for n in r.names if not n.startswith(KEPT_PREFIX))
     actors = sorted(facts.name_of(name) for actor in snapshot.actors for name in actor.names)
     found = [*names, *actors]
     jobs = facts.job_texts(snapshot.jobs)

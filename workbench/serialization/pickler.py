@@ -105,6 +105,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         elif reduced[-1] is _class_setstate:
             self.code.append(obj)
             note_own(obj)
+            reduced[2][0].pop("__slotnames__", None)  # a cache of copyreg's, made with an instance
             return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced
 

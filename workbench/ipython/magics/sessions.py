@@ -85,8 +85,8 @@ class SessionMagics(NotebookMagics):
         and `job.output()`.
         `%workbench start --keep 8h` also changes how long a session that runs is kept.
 
-        `%workbench keep` keeps the variables after each cell: they survive the kernel. `lost` lists
-        those that can't be stored; `history` the cells, `branches` their branches; `branch NAME`
+        `%workbench keep` keeps the variables after each cell: they survive the kernel; `keep off`
+        ends that. `lost` lists those that can't be stored; `history` the cells, `branches` their branches; `branch NAME`
         makes one, or goes to it.
         """
         args = vars(parse(self.workbench, line))
@@ -96,7 +96,8 @@ class SessionMagics(NotebookMagics):
             hint = did_you_mean(action, ACTIONS + KEPT)
             known = ", ".join(ACTIONS + KEPT)
             raise MagicError(f"%workbench knows {known}, not {action!r}.{hint}")
-        if what and action not in ("jobs", "job", "branch"):
+        takes_more = action in ("jobs", "job", "branch") or (action, what) == ("keep", ["off"])
+        if what and not takes_more:
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
@@ -140,6 +141,8 @@ class SessionMagics(NotebookMagics):
     def _kept(self, action: str, what: list[str]) -> Rich | None:
         keeping = self._notebook.keeping
         match action:
+            case "keep" if what == ["off"]:
+                print(keeping.stop())
             case "keep":
                 print(keeping.keep(api.engine()))
             case "lost":
