@@ -86,8 +86,8 @@ class SessionMagics(NotebookMagics):
         `%workbench start --keep 8h` also changes how long a session that runs is kept.
 
         `%workbench keep` keeps the variables after each cell: they survive the kernel; `keep off`
-        ends that. `lost` lists those that can't be stored; `history` the cells, `branches` their branches; `branch NAME`
-        makes one, or goes to it.
+        ends that. `lost` lists those that can't be stored, `history` the cells, `branches` their
+        branches; `branch NAME` makes one, or goes to it.
         """
         args = vars(parse(self.workbench, line))
         action, what = args.pop("action"), args.pop("what")
