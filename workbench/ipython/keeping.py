@@ -7,13 +7,12 @@ import ast
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from workbench import config
 from workbench.checkpoints.keeper import Keeper
 from workbench.checkpoints.opening import Opened, opened, prepare
-from workbench.checkpoints.records import Checkpoint, Part
+from workbench.checkpoints.records import Checkpoint, Lost, Part
 from workbench.checkpoints.timeline import Timeline
 from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
@@ -40,6 +39,7 @@ class _Session:
         self.source = ""
         self.seconds = 0.0
         self.number = 0  # of the checkpoint of the last cell
+        self.gone: dict[str, Lost] = {}  # what didn't come back with it
 
     def begin(self, cell: int, source: str, seconds: float) -> None:
         self.source, self.seconds = source, seconds
@@ -102,6 +102,7 @@ class Keeping:
         found = self._open(session, present, present.parts)
         stays = [n for n in found.values if n in own and not _is_same(before[n], found.values[n])]
         session.keeper.adopt(present, found)
+        session.gone = {**present.lost, **found.failed}
         self._variables.update({name: before[name] for name in stays})
         said = texts.back_text(present, found.failed, stays)
         return f"{said} The directory is not back: {failed}." if failed else said
@@ -203,7 +204,7 @@ class Keeping:
         target = timeline.of_cell(int(number)) if number.isdigit() else None
         if target is None:
             there = ", ".join(str(each.cell) for each in reversed(timeline.line()))
-            raise MagicError(texts.no_checkpoint_text(cell, there))
+            raise MagicError(texts.no_checkpoint_text(cell, there, timeline.branches))
         return self._move(session, target)
 
     def switch(self, branch: str) -> str:
@@ -220,14 +221,15 @@ class Keeping:
 
     def branches(self) -> BranchTable:
         timeline = self._kept().timeline
-        rows = [(n, timeline.line(n)[0], n == timeline.branch) for n in timeline.branches]
-        return BranchTable(rows)
+        lasts = {name: timeline.line(name)[0] for name in timeline.branches}
+        rows = [texts.branch_row(n, each, n == timeline.branch) for n, each in lasts.items()]
+        return BranchTable(tuple(rows))
 
     def history(self) -> BranchTable:
         timeline = self._kept().timeline
         present = timeline.present
-        rows = [("", each, each is present) for each in timeline.line()]
-        return BranchTable(rows, f"Branch {timeline.branch}")
+        rows = [texts.branch_row("", each, each is present) for each in timeline.line()]
+        return BranchTable(tuple(rows), f"Branch {timeline.branch}")
 
     def finish(self) -> None:
         """Compare what waits until the notebook is idle."""
@@ -236,7 +238,9 @@ class Keeping:
     def lost(self) -> LostTable:
         session = self._kept()
         present = session.timeline.present
-        return LostTable(session.keeper.lost, present.not_compared if present else {})
+        lost = {n: each for n, each in session.gone.items() if n not in self._variables}
+        lost |= session.keeper.lost
+        return LostTable(lost, present.not_compared if present else {})
 
     def _kept(self) -> _Session:
         if self._session is None:
@@ -293,4 +297,4 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _name() -> str:
     """Return the name under which this notebook's variables are kept in its session."""
-    return KEPT_PREFIX + (Path(config.notebook_path()).name or "console")
+    return KEPT_PREFIX + (config.notebook_path() or "console")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.checkpoints.records import Checkpoint, Lost
 from workbench.format import count, human_bytes, human_seconds, human_time
 from workbench.report.markup import Rich, Table, page
+from workbench.report.mistyped import did_you_mean
 
 NONE_KEPT = "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on."
 
@@ -99,7 +100,7 @@ class LostTable(Rich):
         return page("Not kept", self._table().html() if self.lost or self.since else self._text())
 
     def _table(self) -> Table:
-        rows = [(n, each.kind, each.why, f"[{each.cell}]") for n, each in self.lost.items()]
+        rows = [(n, x.kind, _brief(x.why), f"[{x.cell}]") for n, x in self.lost.items()]
         rows += [(n, "", NOT_YET.format(cell=cell), "") for n, cell in self.since.items()]
         return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
@@ -108,7 +109,7 @@ class LostTable(Rich):
 class BranchTable(Rich):
     """The branches and their last checkpoints; or one branch's checkpoints."""
 
-    rows: Sequence[tuple[str, Checkpoint, bool]]  # its label; True if it is the present one
+    rows: tuple[tuple[str, ...], ...]  # texts: checkpoints would keep what they have in the store
     title: str = "Branches"
 
     def _text(self) -> str:
@@ -118,19 +119,26 @@ class BranchTable(Rich):
         return page(self.title, self._table().html())
 
     def _table(self) -> Table:
-        rows = tuple(
-            (
-                f"{label} (here)".strip() if here else label,
-                f"[{each.cell}]",
-                time.strftime("%H:%M:%S", time.localtime(each.when)),
-                human_seconds(each.seconds),
-                human_bytes(each.nbytes),
-                _names([*each.changed, *(f"del {name}" for name in each.deleted)]) or "nothing",
-            )
-            for label, each, here in self.rows
-        )
         head = ("branch", "cell", "when", "took", "size", "changed")
-        return Table(head, rows, ("took", "size"))
+        return Table(head, self.rows, ("took", "size"))
+
+
+def branch_row(label: str, checkpoint: Checkpoint, here: bool) -> tuple[str, ...]:
+    """Return a row of a `BranchTable`. ``here``: it is the present one."""
+    changed = [*checkpoint.changed, *(f"del {name}" for name in checkpoint.deleted)]
+    return (
+        f"{label} (here)".strip() if here else label,
+        f"[{checkpoint.cell}]",
+        time.strftime("%H:%M:%S", time.localtime(checkpoint.when)),
+        human_seconds(checkpoint.seconds),
+        human_bytes(checkpoint.nbytes),
+        _names(changed) or "nothing",
+    )
+
+
+def _brief(why: str) -> str:
+    """Return a reason without the list that follows it, as of a full store."""
+    return why.partition("\n")[0].removesuffix(" The largest:")
 
 
 def _cell(checkpoint: Checkpoint) -> str:
@@ -155,6 +163,9 @@ def _some(known: Sequence[str]) -> str:
     return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def no_checkpoint_text(wanted: str, there: str) -> str:
+def no_checkpoint_text(wanted: str, there: str, branches: Iterable[str]) -> str:
     """Return why there is nothing to check out."""
+    if not wanted.strip("[]").isdigit():
+        hint = did_you_mean(wanted, branches)
+        return f"There is no branch {wanted!r}.{hint} `%workbench branches` lists them."
     return f"No checkpoint of cell {wanted} is kept; there are those of {there}."
