@@ -67,8 +67,8 @@ interop         api call_site engine errors host.tracebacks options ref system.k
                 joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
-course          pure context core.snapshot engine.base engine.queries engines.choice ref report
-                system.machine | IPython numpy
+course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
+                report system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report
                 system.data_limit system.machine
 heap            pure call_site serialization.arrays serialization.sampling

@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench import config
 from workbench.checkpoints.keeper import Keeper
 from workbench.checkpoints.opening import Opened, opened, prepare
 from workbench.checkpoints.records import Checkpoint, Lost, Part
-from workbench.checkpoints.timeline import Timeline
-from workbench.core.snapshot import KEPT_PREFIX
+from workbench.checkpoints.timeline import Timeline, kept_name
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Summary
 from workbench.errors import MagicError, SessionError
@@ -34,7 +32,7 @@ class _Session:
         self, engine: Engine, variables: dict[str, Any], names: Callable[[], list[str]]
     ) -> None:
         self.engine = engine
-        self.timeline = Timeline(engine, _name())
+        self.timeline = Timeline(engine, kept_name())
         self.keeper = Keeper(engine, variables, names)
         self.source = ""
         self.seconds = 0.0
@@ -88,7 +86,7 @@ class Keeping:
         """Begin with a session: bring back what an earlier kernel has kept there, and go on. Return
         a line on that, or ''. ``keep``: begin to keep in any case."""
         self.leave()
-        if engine.can.keep or engine.ask(Lookup(_name())) is None:
+        if engine.can.keep or engine.ask(Lookup(kept_name())) is None:
             return self.keep(engine) if keep else ""
         session = _Session(engine, self._variables, self._names)
         session.timeline.load()
@@ -293,8 +291,3 @@ def _names_in(source: str) -> set[str]:
 
 def _is_same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and repr(one) == repr(other))
-
-
-def _name() -> str:
-    """Return the name under which this notebook's variables are kept in its session."""
-    return KEPT_PREFIX + (config.notebook_path() or "console")

@@ -130,9 +130,9 @@ def test_what_stands_in_a_slots_place_travels_too() -> None:
 def test_an_enum_that_is_opened_in_an_earlier_state_has_its_members() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec("import enum\nclass Shade(enum.Enum):\n    DARK = 1", names)
-    program = "made = list(earlier)"
-    opened = "from workbench.serialization.class_states import earlier_states\nwith earlier_states():"
+    program = (
+        "from workbench.serialization.class_states import earlier_states\n"
+        "with earlier_states():\n    made = list(codec.deserialize_inline(value))"
+    )
     sent = codec.serialize(names["Shade"], {}).inline()
-    assert elsewhere(sent, f"{opened} earlier = codec.deserialize_inline(value)\n{program}") == [
-        names["Shade"].DARK
-    ]
+    assert elsewhere(sent, program) == [names["Shade"].DARK]
