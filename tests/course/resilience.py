@@ -50,12 +50,12 @@ ANSWERS = Answers(
             for source in ("%reset -f in", "%workbench keep", START)
         ],
         "undone": [
-            Wrong("land[:] = land * 3.28", "add up to"),
+            Wrong("ridge[:] = ridge * 3.28", "add up to"),
             almost(f"{LOAD}['elevation']", "made anew"),
             Wrong("%undo", "add up to"),
         ],
         "branched": [
-            Wrong(edit("400", "800"), "under water, at 800 m"),
+            Wrong(edit("350", "800"), "under water, at 800 m"),
             almost("part = 0.5", "`part` is 50%"),
             almost("level = 512", "of the land is below 512 m"),
         ],
@@ -77,7 +77,7 @@ ANSWERS = Answers(
     right={
         "back": f"{RESTART}{START}",
         "undone": "%undo\n%undo\n%undo",
-        "branched": edit("400", "int(np.median(land))"),
+        "branched": edit("350", "int(np.median(land))"),
         "greeting": GREET,
         "differs": edit("= fine  ", "= land[::10, ::10].ravel()"),
     },
