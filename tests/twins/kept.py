@@ -36,16 +36,16 @@ class Kept:
     def __init__(self, directory: str) -> None:
         path = str(Path(directory) / "kept.ipynb")
         environment = {"WORKBENCH_RUNTIME_DIR": directory, "WORKBENCH_WORKERS": "0"}
-        self._kernel = Kernel({**environment, "JPY_SESSION_NAME": path})
+        self.kernel = Kernel({**environment, "JPY_SESSION_NAME": path})
 
     def variables(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._kernel.ok(LOOK).text())
+        found: dict[str, str] = json.loads(self.kernel.ok(LOOK).text())
         return found
 
     def differences(self, made: Program, kill: bool) -> list[str]:
         """Run a program; go to its cells in another order, then to the last after a kill; return
         what differs without a word."""
-        chance, kernel = random.Random(made.seed), self._kernel
+        chance, kernel = random.Random(made.seed), self.kernel
         kernel.ok(BEGIN)
         was: dict[int, dict[str, str]] = {}
         for source in (IMPORTS, *made.cells):
@@ -74,14 +74,14 @@ class Kept:
         return [
             f"{where}: {name}\n    was {was.get(name)}\n    is  {now.get(name)}\n    said {said}"
             for name in sorted({*was, *now})
-            if name != "__builtin__"  # `%reset` leaves it
+            if name[:2] != "__"  # `%reset` leaves some
             and was.get(name) != now.get(name)
             and f"`{name}`" not in said
         ]
 
     def stop(self) -> None:
-        self._kernel.run("%workbench stop")
-        self._kernel.stop()
+        self.kernel.run("%workbench stop")
+        self.kernel.stop()
 
 
 def main() -> int:
