@@ -160,6 +160,26 @@ def test_what_takes_long_is_compared_when_there_is_time(
     assert (sorted(now.changed), now.not_compared) == (["few", "large"], {})
 
 
+@pytest.mark.parametrize("size", [BUFFER, 4_000_000])
+def test_what_a_thread_writes_while_it_is_stored_is_never_taken_for_another_content(
+    notebook: Notebook, session: Engine, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored has the digest of its own bytes, not that of those before."""
+    notebook.names["array"] = array = np.zeros(size, np.uint8)
+    put = session.put
+
+    def write_and_put(value: Any, name: str = "") -> Any:
+        array[size // 2] = 5  # as a thread does between the look and the copy
+        return put(value, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "put", write_and_put)
+        first = notebook.run("")
+    array[size // 2] = 0
+    second = notebook.run("")
+    assert [notebook.open(each)["array"][size // 2] for each in (first, second)] == [5, 0]
+
+
 SHY = """
 class Shy:
     def __reduce__(self):

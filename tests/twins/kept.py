@@ -69,6 +69,25 @@ class Kept:
             kernel.ok("%workbench stop")
         return found
 
+    def kinds(self) -> tuple[list[str], list[str], list[str]]:
+        """Have a variable of each kind in kinds.txt, and kill the kernel. Return the lines of those
+        that come back, of those that don't and are named, and of those that came back otherwise."""
+        self.kernel.ok(BEGIN)
+        lines = dict(enumerate(Path(__file__).with_name("kinds.txt").read_text().splitlines()))
+        for n, line in lines.items():
+            self.kernel.run(line.replace("\\n", "\n") + f"\nv{n} = a")
+        self.kernel.run("del a")
+        self.kernel.run(DONE)
+        was = self.variables()
+        self.kernel.restart(now=True)
+        self.kernel.ok("%load_ext workbench")
+        now = self.variables()
+        lost = self.kernel.ok("%workbench lost").results()[0].split()
+        back = [line for n, line in lines.items() if now.get(f"v{n}") == was[f"v{n}"]]
+        named = [line for n, line in lines.items() if f"v{n}" not in now and f"v{n}" in lost]
+        self.kernel.ok("%workbench stop")
+        return back, named, [x for x in lines.values() if x not in back and x not in named]
+
     def _compare(self, where: str, said: str, was: dict[str, str]) -> list[str]:
         now = self.variables()
         return [
@@ -97,6 +116,9 @@ def main() -> int:
         os.environ.setdefault("IPYTHONDIR", directory)
         kept = Kept(directory)
         try:
+            back, named, others = kept.kinds()
+            print(f"{len(back)} kinds of variable come back.", "Named:", *named, sep="\n  ")
+            print("Otherwise:", *others, sep="\n  ")
             for seed in range(options.seed, options.seed + options.count):
                 made = program(seed, tuple(options.worlds.split(",")))
                 found = kept.differences(made, seed % options.kills == 0)
