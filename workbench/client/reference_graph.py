@@ -35,7 +35,11 @@ _HOW = {"frame": "error", "close": "suspended"}
 
 class Name(NamedTuple):
     """Expression for a thing. ``mode``: the thing isn't at ``path`` itself but is e.g. its dict of
-    attributes; ``private``: attributes that begin with an underscore belong to a library."""
+    attributes; ``private``: attributes that begin with an underscore belong to a library.
+
+    A root's, where a search ends: a variable, or something else with a name of its own, has the
+    whole code that lets go of it in ``cut``; ``coarse``: a library's variable, not to be deleted.
+    """
 
     path: str
     keeper: str = "variable"  # see `core.events.Place`
@@ -43,14 +47,8 @@ class Name(NamedTuple):
     before: str = ""  # code to run first, e.g. an import
     mode: str = ""
     private: bool = False
-
-
-class Root(NamedTuple):
-    """Where a search ends: a variable, or something else with a name of its own."""
-
-    name: Name
-    cut: str = ""  # the whole code
-    coarse: bool = False  # a library's variable, not to be deleted
+    cut: str = ""
+    coarse: bool = False
 
 
 ALL = sys.maxsize
@@ -77,7 +75,7 @@ class ReferenceGraph:
         self.nodes: dict[int, Any] = {}
         self.holders: dict[int, dict[tuple[int, Reference], None]] = defaultdict(dict)  # by child
         self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
-        self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
+        self.roots: dict[int, dict[Name, None]] = defaultdict(dict)
         self.ours = Counter[int]()  # references that the session itself has, by child
         self.emptied: set[int] = set()  # holders that can let go, of the places that were found
         self.copies: set[int] = set()  # each has one holder: it is kept as long as that lives
@@ -88,14 +86,14 @@ class ReferenceGraph:
         self.holders[reference.child][id(holder), reference] = None
         self.children[id(holder)][reference] = None
 
-    def _roots(self, number: int) -> list[Root]:
+    def _roots(self, number: int) -> list[Name]:
         """Return the roots that count: if one is a task, thread or figure, only such ones."""
         found = list(self.roots.get(number, ()))
-        return [root for root in found if root.name.keeper in _ALONE] or found
+        return [root for root in found if root.keeper in _ALONE] or found
 
     def _holders(self, number: int) -> Iterable[tuple[int, Reference]]:
         """Return the holders that count: none of a task, thread or figure."""
-        alone = any(root.name.keeper in _ALONE for root in self.roots.get(number, ()))
+        alone = any(root.keeper in _ALONE for root in self.roots.get(number, ()))
         return () if alone else self.holders.get(number, ())
 
     def missing(self) -> set[int]:
@@ -124,7 +122,7 @@ class ReferenceGraph:
         """Return names by shortest path, plainest roots first; none leads through ``need``."""
         names: dict[int, Name] = {}
         roots = [
-            (_RANK.get(root.name.keeper, 9), number, root.name)
+            (_RANK.get(root.keeper, 9), number, root)
             for number in self.roots
             if number not in need
             for root in self._roots(number)
@@ -201,9 +199,9 @@ class ReferenceGraph:
                 needed = root.coarse and (in_use or callable(self.nodes[number]))
                 cut = "" if needed else root.cut
                 by = "copy" if number in owners else ""
-                place = Place(kind, *root.name[:3], cut, by=by)
-                ends[place][number] += ALL if root.name.keeper in _ENDS else 1
-                found.append((_order(root.name, 0, ""), place))
+                place = Place(kind, *root[:3], cut, by=by)
+                ends[place][number] += ALL if root.keeper in _ENDS else 1
+                found.append((_order(root, 0, ""), place))
             for holder, reference in self._holders(number):
                 if holder not in need and holder in names:
                     child, cut, key, of = self._joined(names[holder], reference, lenient)

@@ -21,7 +21,7 @@ from typing import Any
 from workbench.call_site import is_own
 from workbench.client import collector, references
 from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
-from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, Root, referents
+from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, referents
 from workbench.client.references import Reference, referred
 from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
@@ -50,9 +50,7 @@ _one_at_a_time = threading.Lock()  # two searches would find each other
 
 
 def find_referrers(
-    targets: dict[str, Any],
-    roots: Mapping[str, Any],
-    budget: SearchBudget,
+    targets: dict[str, Any], roots: Mapping[str, Any], budget: SearchBudget
 ) -> tuple[tuple[Place, ...], bool, int]:
     """Find all that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
@@ -87,10 +85,7 @@ class ReferrerSearch:
     """
 
     def __init__(
-        self,
-        targets: dict[str, Any],
-        roots: Mapping[str, Any],
-        budget: SearchBudget,
+        self, targets: dict[str, Any], roots: Mapping[str, Any], budget: SearchBudget
     ) -> None:
         self._budget = budget
         self._pass = 0  # looks for one call of `gc.get_referrers`
@@ -132,13 +127,13 @@ class ReferrerSearch:
 
     def _begin(self, roots: Mapping[str, Any]) -> None:
         self._last_result = 0  # id of IPython's result of the last cell, which the next replaces
-        self._variables: dict[int, list[Root]] = defaultdict(list)  # by value, which ...
+        self._variables: dict[int, list[Name]] = defaultdict(list)  # by value, which ...
         self._values: list[Any] = []  # ... is kept, so that its id isn't used again
         self._own.add(id(self._values))
         for key, value in list(roots.items()):
             path, _, where = key.partition(ROOT_NOTE)
             kind = "stored" if where else "variable"
-            self._name(value, Root(Name(path, kind, where), f"del {path}"))
+            self._name(value, Name(path, kind, where, cut=f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
                 self.namespaces.setdefault(id(vars(module)), self._module(name, module))
@@ -146,13 +141,13 @@ class ReferrerSearch:
         for name, value in list(self._main.items()):
             if name not in _SAME:
                 keeper = "output" if is_output(name) else "variable"
-                self._name(value, Root(Name(name, keeper), f"del {name}"))
+                self._name(value, Name(name, keeper, cut=f"del {name}"))
             if name == "get_ipython" and isinstance(value, types.MethodType):
-                self._name(value.__self__, Root(Name("get_ipython()")))
+                self._name(value.__self__, Name("get_ipython()"))
                 self._last_result = id(getattr(value.__self__, "last_execution_result", None))
         self._frames()
         for number, manager, cut in figures():
-            self._name(manager, Root(Name(str(number), "figure"), cut))
+            self._name(manager, Name(str(number), "figure", cut=cut))
             self._closed.add(id(manager))
         widgets = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
         self._widgets = id(widgets)
@@ -164,7 +159,7 @@ class ReferrerSearch:
         is_persons = references.is_own_module(name, getattr(module, "__file__", None))
         return Name(path, "module", name, before, "attributes", not is_persons)
 
-    def _name(self, value: Any, root: Root) -> None:
+    def _name(self, value: Any, root: Name) -> None:
         self._values.append(value)
         self._variables[id(value)].append(root)
 
@@ -186,7 +181,7 @@ class ReferrerSearch:
                 self._values.append(value)
                 self.graph.ours[id(value)] += 1
             else:
-                self._name(value, Root(Name(name, "runs", f"{code.co_name}(){thread}")))
+                self._name(value, Name(name, "runs", f"{code.co_name}(){thread}"))
 
     # -- all there is -----------------------------------------------------------------------------
 
@@ -399,30 +394,27 @@ class ReferrerSearch:
             path = ".".join(filter(None, (name.path, key)))
             coarse = name.keeper == "module" and name.private
             keeper = "output" if name.path == "" and is_output(key) else name.keeper
-            named = Name(path, keeper, name.where, name.before)
-            self._end(id(value), named, f"{name.before}del {path}", coarse)
+            cut = f"{name.before}del {path}"
+            root = Name(path, keeper, name.where, name.before, cut=cut, coarse=coarse)
+            self.graph.roots[id(value)][root] = None
 
     def _end_in_context(self, context: Context, wanted: dict[int, Any]) -> None:
         self._closed.update(each.child for each in references.references_of(context, wanted))
         for variable, value in list(context.items()):
             if id(value) in self.graph.nodes:
                 path = self._variable(variable)
-                name = Name(path or variable.name, "context")
-                self._end(id(value), name, f"{path}.set(None)" if path else "")
+                cut = f"{path}.set(None)" if path else ""
+                root = Name(path or variable.name, "context", cut=cut)
+                self.graph.roots[id(value)][root] = None
 
     def _end_widget(self, number: int) -> None:
         widget = self.graph.nodes[number]
         path = self._variable(widget)
         module = "__import__('sys').modules['ipywidgets.widgets.widget']"
         place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
-        self._end(
-            number,
-            Name(path or type(widget).__name__, "widget"),
-            f"{place}.close(); import gc; gc.collect();",
-        )
-
-    def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
-        self.graph.roots[number][Root(name, cut, coarse)] = None
+        cut = f"{place}.close(); import gc; gc.collect();"
+        root = Name(path or type(widget).__name__, "widget", cut=cut)
+        self.graph.roots[number][root] = None
 
     def _variable(self, thing: Any) -> str:
         """Return a person's variable that is this thing, or ''; not ``_``, soon another."""
