@@ -69,7 +69,8 @@ class Kinds(dict[type, int]):
 
     def __missing__(self, kind: type) -> int:
         is_array = issubclass(kind, np.ndarray | np.flatiter)
-        is_unseen = is_arrow(kind) or issubclass(kind, getattr(_asyncio(), "Task", ()))
+        tasks = getattr(sys.modules.get("asyncio"), "Task", ())
+        is_unseen = is_arrow(kind) or issubclass(kind, tasks)
         self[kind] = 1 if is_array else 3 if is_unseen else 2 * issubclass(kind, dict | tuple)
         return self[kind]
 
@@ -93,10 +94,6 @@ class FlatLists(dict[int, bool]):
                 for at in range(0, len(numbers), LONG)
             )
         return self[id(numbers)]
-
-
-def _asyncio() -> ModuleType | None:
-    return sys.modules.get("asyncio")
 
 
 def is_arrow(kind: type) -> bool:

@@ -28,8 +28,7 @@ from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
 from workbench.heap import frames
-from workbench.heap.module_names import expression_for
-from workbench.heap.roots import figures, is_output
+from workbench.heap.roots import expression_for, figures, is_output
 from workbench.heap.sizes import MACHINERY, Block, blocks, is_ours
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one

@@ -24,13 +24,13 @@ MOST_PARTS, LEAST_PART = 3, 0.01
 
 def holders_of(box: list[Any], deep: bool = False) -> ValueAccount:
     """Answer `queries.Keepers`."""
+
+    def find() -> ValueAccount:
+        with searching({VALUE: box.pop()}, {}, SearchBudget(deep)) as search:
+            return _account(search)
+
     with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at, too
-        return apart.submit(_find, box, deep).result()
-
-
-def _find(box: list[Any], deep: bool) -> ValueAccount:
-    with searching({VALUE: box.pop()}, {}, SearchBudget.usual(deep)) as search:
-        return _account(search)
+        return apart.submit(find).result()
 
 
 def _account(search: ReferrerSearch) -> ValueAccount:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import CO_OPTIMIZED
+from traceback import walk_tb
 from typing import Any
 
 from workbench.call_site import is_own
 from workbench.heap import frames
-from workbench.heap.module_names import expression_for
 from workbench.heap.survey import HeapRoot
 
 SAME = frozenset(("In", "_ih", "_oh", "_dh", "__builtins__", "get_ipython", "exit", "quit", "open"))
@@ -66,14 +66,10 @@ def raised(error: BaseException | None = None) -> Iterator[HeapRoot]:
         known.add(id(error))
         tracebacks.append(error.__traceback__)
         error = error.__cause__ or error.__context__
-    for step in reversed(tracebacks):
-        while step is not None:
-            code = step.tb_frame.f_code
-            if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-                kept = f"in {code.co_name}(), kept by the traceback of the last error"
-                for name, value in frames.locals_of(step.tb_frame).items():
-                    yield HeapRoot("traceback", name, value, kept, cut)
-            step = step.tb_next
+    for traceback in reversed(tracebacks):
+        for frame, _ in walk_tb(traceback):
+            how = "kept by the traceback of the last error"
+            yield from _variables(frame, "traceback", how, cut)
 
 
 def figures() -> Iterator[tuple[int, Any, str]]:
@@ -88,10 +84,15 @@ def figures() -> Iterator[tuple[int, Any, str]]:
 def running() -> Iterator[HeapRoot]:
     """Yield the variables of a person's functions that run, in any thread."""
     for frame, thread in frames.running(own=True):
-        code = frame.f_code
-        if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-            for name, value in frames.locals_of(frame).items():
-                yield HeapRoot("running", name, value, f"in {code.co_name}(), which runs{thread}")
+        yield from _variables(frame, "running", f"which runs{thread}")
+
+
+def _variables(frame: types.FrameType, kind: str, how: str, cut: str = "") -> Iterator[HeapRoot]:
+    """Yield the variables of a frame, if that is of a person's function."""
+    code = frame.f_code
+    if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
+        for name, value in frames.locals_of(frame).items():
+            yield HeapRoot(kind, name, value, f"in {code.co_name}(), {how}", cut)
 
 
 def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
@@ -126,3 +127,22 @@ def _emptied(name: str, module: Any, attribute: str, value: Any, is_persons: boo
     if isinstance(value, dict | list | set):
         return f"{before}{path}.{attribute}.clear()"
     return f"{before}del {path}.{attribute}"
+
+
+def expression_for(name: str, module: Any, variables: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the expression for a module, and the import that it needs."""
+    for variable in (name, name.rpartition(".")[2], *_SHORT.get(name, ())):
+        if variable.isidentifier() and variables.get(variable) is module:
+            return variable, ""
+    top = name.partition(".")[0]
+    free = variables.get(top, sys.modules.get(top)) is sys.modules.get(top)
+    found: Any = sys.modules.get(top)
+    for part in name.split(".")[1:]:
+        found = getattr(found, "__dict__", {}).get(part)
+    if free and found is module and all(map(str.isidentifier, name.split("."))):
+        return name, f"import {name}; "
+    return f"__import__('sys').modules[{name!r}]", ""
+
+
+_SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
+"""Usual names of modules."""

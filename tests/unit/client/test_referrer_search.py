@@ -29,7 +29,7 @@ def search(*targets: Any, most: int = 10**9) -> tuple[list[Place], bool, int]:
     del targets
 
     def run() -> None:
-        found.append(find_referrers(by_kind, {}, SearchBudget(most)))
+        found.append(find_referrers(by_kind, {}, SearchBudget(most=most)))
 
     thread = threading.Thread(target=run)
     thread.start()
