@@ -34,14 +34,13 @@ def roots(error: BaseException | None = None) -> Iterator[HeapRoot]:
             continue
         if not (name.startswith("__") and name.endswith("__")):
             # `%xdel` deletes all names that IPython has for the value, `del` one of them.
-            yield HeapRoot(
-                "variable", name, value, "", f"{'%x' * (id(value) in results)}del {name}"
-            )
+            cut = f"{'%x' * (id(value) in results)}del {name}"
+            yield HeapRoot("variables", name, value, "", cut)
     for number, value in list(outputs.items()):
-        yield HeapRoot("output", f"Out[{number}]", value, "", f"%xdel _{number}")
+        yield HeapRoot("outputs", f"Out[{number}]", value, "", f"%xdel _{number}")
     yield from raised(error)
     for number, manager, cut in figures():
-        yield HeapRoot("figure", f"figure {number}", manager.canvas.figure, "", cut)
+        yield HeapRoot("figures", f"figure {number}", manager.canvas.figure, "", cut)
     yield from running()
 
 
@@ -68,8 +67,7 @@ def raised(error: BaseException | None = None) -> Iterator[HeapRoot]:
         error = error.__cause__ or error.__context__
     for traceback in reversed(tracebacks):
         for frame, _ in walk_tb(traceback):
-            how = "kept by the traceback of the last error"
-            yield from _variables(frame, "traceback", how, cut)
+            yield from _variables(frame, "kept by the traceback of the last error", cut)
 
 
 def figures() -> Iterator[tuple[int, Any, str]]:
@@ -84,15 +82,15 @@ def figures() -> Iterator[tuple[int, Any, str]]:
 def running() -> Iterator[HeapRoot]:
     """Yield the variables of a person's functions that run, in any thread."""
     for frame, thread in frames.running(own=True):
-        yield from _variables(frame, "running", f"which runs{thread}")
+        yield from _variables(frame, f"which runs{thread}")
 
 
-def _variables(frame: types.FrameType, kind: str, how: str, cut: str = "") -> Iterator[HeapRoot]:
+def _variables(frame: types.FrameType, how: str, cut: str = "") -> Iterator[HeapRoot]:
     """Yield the variables of a frame, if that is of a person's function."""
     code = frame.f_code
     if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
         for name, value in frames.locals_of(frame).items():
-            yield HeapRoot(kind, name, value, f"in {code.co_name}(), {how}", cut)
+            yield HeapRoot("frames", name, value, f"in {code.co_name}(), {how}", cut)
 
 
 def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
@@ -114,7 +112,7 @@ def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
             if isinstance(value, type | types.FunctionType) and value.__module__ != name:
                 continue  # imported from there
             cut = _emptied(name, module, attribute, value, is_persons)
-            yield HeapRoot("module", f"{name}.{attribute}", value, "", cut)
+            yield HeapRoot("objects", f"{name}.{attribute}", value, "", cut)
 
 
 def _emptied(name: str, module: Any, attribute: str, value: Any, is_persons: bool) -> str:

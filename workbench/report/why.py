@@ -48,7 +48,7 @@ class Why(Rich):
             f"  {r.text}\n    to let go: {r.action}" + (f"\n    frees {r.frees}" if r.frees else "")
             for r in self.reasons
         ]
-        return "\n".join([f"{self.what}{head}", *lines, *self._unknown("  "), *self._together()])
+        return "\n".join([f"{self.what}{head}", *lines, *self._notes("  ")])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
@@ -56,13 +56,11 @@ class Why(Rich):
         width = 3 if any(reason.frees for reason in self.reasons) else 2
         heads = ("why it is here", "to let go", "frees")[:width]
         rows = tuple((each.text, each.action, each.frees)[:width] for each in self.reasons)
-        return page(self.what, Table(heads, rows).html(), *self._unknown(""), *self._together())
+        return page(self.what, Table(heads, rows).html(), *self._notes())
 
-    def _together(self) -> list[str]:
-        return [self.together] if self.together else []
-
-    def _unknown(self, indent: str) -> list[str]:
-        return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
+    def _notes(self, indent: str = "") -> list[str]:
+        told = [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
+        return [*told, self.together] if self.together else told
 
 
 class Asked(NamedTuple):
