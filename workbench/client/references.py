@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import sys
 import threading
 import types
 from collections import deque
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.call_site import is_own
+from workbench import call_site
 from workbench.client.collector import is_arrow, referents_of, shows
 from workbench.heap.frames import locals_of
 from workbench.heap.roots import is_output
@@ -305,17 +304,11 @@ _PLAIN = (
 # -- what is a person's ----------------------------------------------------------------------------
 
 
-@functools.lru_cache(1000)
-def is_own_module(name: str, file: str | None) -> bool:
-    return name == "__main__" or bool(file and is_own(file))
-
-
 def is_persons(kind: type) -> bool:
     """True of a person's own class: its private attributes aren't internal to a library."""
     if kind is types.SimpleNamespace:
         return True
-    name = str(kind.__module__)
-    return is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
+    return kind.__module__ == "__main__" or call_site.is_persons(str(kind.__module__))
 
 
 # -- keys ------------------------------------------------------------------------------------------

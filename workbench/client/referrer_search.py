@@ -18,7 +18,7 @@ from contextvars import Context
 from inspect import CO_OPTIMIZED
 from typing import Any
 
-from workbench.call_site import is_own
+from workbench.call_site import is_own, is_persons
 from workbench.client import collector, references
 from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
 from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, referents
@@ -155,8 +155,8 @@ class ReferrerSearch:
     def _module(self, name: str, module: types.ModuleType) -> Name:
         """Return the name of a module's namespace."""
         path, before = expression_for(name, module, self._main)
-        is_persons = references.is_own_module(name, getattr(module, "__file__", None))
-        return Name(path, "module", name, before, "attributes", not is_persons)
+        is_librarys = name != "__main__" and not is_persons(name)
+        return Name(path, "module", name, before, "attributes", is_librarys)
 
     def _name(self, value: Any, root: Name) -> None:
         self._values.append(value)

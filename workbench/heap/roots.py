@@ -12,7 +12,7 @@ from inspect import CO_OPTIMIZED
 from traceback import walk_tb
 from typing import Any
 
-from workbench.call_site import is_own
+from workbench.call_site import is_own, is_persons
 from workbench.heap import frames
 from workbench.heap.survey import HeapRoot
 
@@ -102,25 +102,24 @@ def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
         if name in ("__main__", "sys") or not isinstance(module, types.ModuleType):
             continue
         namespace = object.__getattribute__(module, "__dict__")  # loads no lazy module
-        file = getattr(module, "__file__", None)
-        is_persons = isinstance(file, str) and is_own(file)
-        if not (is_persons or libraries):
+        is_own_module = is_persons(name)
+        if not (is_own_module or libraries):
             continue
         for attribute, value in list(namespace.items()):
             if isinstance(value, types.ModuleType) or attribute.startswith("__"):
                 continue
             if isinstance(value, type | types.FunctionType) and value.__module__ != name:
                 continue  # imported from there
-            cut = _emptied(name, module, attribute, value, is_persons)
+            cut = _emptied(name, module, attribute, value, is_own_module)
             yield HeapRoot("objects", f"{name}.{attribute}", value, "", cut)
 
 
-def _emptied(name: str, module: Any, attribute: str, value: Any, is_persons: bool) -> str:
+def _emptied(name: str, module: Any, attribute: str, value: Any, is_own_module: bool) -> str:
     """Return how to empty an attribute of a module: of a library's, only what is made for it."""
     path, before = expression_for(name, module, vars(sys.modules["__main__"]))
     if hasattr(type(value), "cache_clear"):
         return f"{before}{path}.{attribute}.cache_clear()"
-    if not is_persons:
+    if not is_own_module:
         return ""
     if isinstance(value, dict | list | set):
         return f"{before}{path}.{attribute}.clear()"
