@@ -12,7 +12,7 @@ import sys
 import threading
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context
 from inspect import CO_OPTIMIZED
@@ -91,7 +91,6 @@ class ReferrerSearch:
         self.graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
         while targets:  # `targets` mustn't keep them: references are counted
             self.graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
-        self.is_inside: set[int] = set()  # what is part of a target, and so no reason
         self._closed: set[int] = set()  # what has a root and needs no further search
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # arrays, tuples and untracked dicts
@@ -165,22 +164,18 @@ class ReferrerSearch:
     def _frames(self) -> None:
         """Note the variables of running functions. Those of our own functions are no reason."""
         for frame, thread in frames.running():
-            self._frame(frame, thread)
-
-    def _frame(self, frame: types.FrameType, thread: str) -> None:
-        code = frame.f_code
-        package = str(frame.f_globals.get("__name__", ""))
-        if not code.co_flags & CO_OPTIMIZED:
-            if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
-                self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
-            return
-        is_machinery = package.startswith(MACHINERY) or package in CALLED
-        for name, value in frames.locals_of(frame).items():
-            if is_machinery:
-                self._values.append(value)
-                self.graph.ours[id(value)] += 1
-            else:
-                self._name(value, Name(name, "runs", f"{code.co_name}(){thread}"))
+            code, package = frame.f_code, str(frame.f_globals.get("__name__", ""))
+            if not code.co_flags & CO_OPTIMIZED:
+                if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
+                    self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
+                continue
+            is_machinery = package.startswith(MACHINERY) or package in CALLED
+            for name, value in frames.locals_of(frame).items():
+                if is_machinery:
+                    self._values.append(value)
+                    self.graph.ours[id(value)] += 1
+                else:
+                    self._name(value, Name(name, "runs", f"{code.co_name}(){thread}"))
 
     # -- all there is -----------------------------------------------------------------------------
 
@@ -308,9 +303,10 @@ class ReferrerSearch:
             self._is_complete = False
         return self._is_complete
 
-    def go_on(self, targets: dict[str, Any]) -> bool:
-        """Search for these targets too, after `run`; return True if all was complete."""
-        self._own |= {id(targets), *self.is_inside}
+    def go_on(self, targets: dict[str, Any], inside: Iterable[int]) -> bool:
+        """Search for these targets too, after `run`; return True if all was complete. What is
+        ``inside`` the first target is no reason."""
+        self._own |= {id(targets), *inside}
         for kind, thing in targets.items():
             self.graph.targets[kind] = id(thing)
             self.graph.nodes[id(thing)] = thing

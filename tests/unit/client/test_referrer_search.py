@@ -34,8 +34,7 @@ def search(*targets: Any, most: int = 10**9) -> tuple[list[Place], bool, int]:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    places, complete, seen = found[0]
-    return list(places), complete, seen
+    return list(found[0][0]), *found[0][1:]
 
 
 @contextmanager
