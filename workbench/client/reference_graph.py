@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from workbench.client.collector import referents_of
 from workbench.client.reference_code import runs, span, statement, typed
 from workbench.client.references import Reference, attributes_of, is_persons
 from workbench.core.events import Place
-from workbench.heap.frames import locals_of
-from workbench.heap.roots import is_output
+from workbench.heap.roots import is_output, locals_of
 
 MOST_PLACES = 20
 """Most places reported of one object."""
@@ -213,7 +213,8 @@ class ReferenceGraph:
             place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
             is_needed = in_use and name.keeper == "module" and name.private
             is_copys = bool(owners & {reference.child for reference in self.children[holder]})
-            place = _with(place, "" if is_needed else place.cut, "copy" if is_copys else "")
+            by = place.by or ("copy" if is_copys else "")
+            place = replace(place, cut="" if is_needed else place.cut, by=by)
             emptied = emptied_by(cut, self.nodes[holder])
             self.nodes.update((id(each), each) for each in emptied)
             ends[place].update(map(id, emptied) if emptied else [each[2] for each in members])
@@ -324,12 +325,8 @@ def _collected(found: FoundPlace) -> FoundPlace:
     place, ends = found
     if not place.cut or "gc.collect()" in place.cut:
         return found
-    return FoundPlace(_with(place, f"{place.cut.rstrip(';')}; import gc; gc.collect();"), ends)
-
-
-def _with(place: Place, cut: str, by: str = "") -> Place:
-    kind, path, keeper, where = place.kind, place.path, place.keeper, place.where
-    return Place(kind, path, keeper, where, cut, place.count, place.by or by)
+    cut = f"{place.cut.rstrip(';')}; import gc; gc.collect();"
+    return FoundPlace(replace(place, cut=cut), ends)
 
 
 def _is_a_librarys(thing: Any) -> bool:

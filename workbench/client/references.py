@@ -19,8 +19,7 @@ import numpy as np
 
 from workbench import call_site
 from workbench.client.collector import is_arrow, referents_of, shows
-from workbench.heap.frames import locals_of
-from workbench.heap.roots import is_output
+from workbench.heap.roots import is_output, locals_of
 
 LONGEST_KEY = 200
 """Most characters of a dict key that is written out; longer keys are given by their place."""

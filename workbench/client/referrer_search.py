@@ -27,8 +27,7 @@ from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
-from workbench.heap import frames
-from workbench.heap.roots import SAME, expression_for, figures, is_output
+from workbench.heap.roots import SAME, expression_for, figures, is_output, locals_of, running_frames
 from workbench.heap.sizes import MACHINERY, Block, blocks, is_ours
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
@@ -163,14 +162,14 @@ class ReferrerSearch:
 
     def _frames(self) -> None:
         """Note the variables of running functions. Those of our own functions are no reason."""
-        for frame, thread in frames.running():
+        for frame, thread in running_frames():
             code, package = frame.f_code, str(frame.f_globals.get("__name__", ""))
             if not code.co_flags & CO_OPTIMIZED:
                 if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
                     self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
                 continue
             is_machinery = package.startswith(MACHINERY) or package in CALLED
-            for name, value in frames.locals_of(frame).items():
+            for name, value in locals_of(frame).items():
                 if is_machinery:
                     self._values.append(value)
                     self.graph.ours[id(value)] += 1
@@ -183,8 +182,8 @@ class ReferrerSearch:
         """Find what the collector doesn't look into near a person's variables."""
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
-        for frame, _ in frames.running():
-            todo += frames.locals_of(frame).values()
+        for frame, _ in running_frames():
+            todo += locals_of(frame).values()
         is_frozen = gc.get_freeze_count() > FEW_FROZEN
         if is_frozen:
             self._unseen.update(map(_by_id, todo))

@@ -6,6 +6,7 @@ Each root has the statement that lets go of it.
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from collections.abc import Iterator, Mapping
 from inspect import CO_OPTIMIZED
@@ -13,7 +14,6 @@ from traceback import walk_tb
 from typing import Any
 
 from workbench.call_site import is_own, is_persons
-from workbench.heap import frames
 from workbench.heap.survey import HeapRoot
 
 SAME = frozenset(("In", "_ih", "_oh", "_dh", "__builtins__", "get_ipython", "exit", "quit", "open"))
@@ -81,7 +81,7 @@ def figures() -> Iterator[tuple[int, Any, str]]:
 
 def running() -> Iterator[HeapRoot]:
     """Yield the variables of a person's functions that run, in any thread."""
-    for frame, thread in frames.running(own=True):
+    for frame, thread in running_frames(own=True):
         yield from _variables(frame, f"which runs{thread}")
 
 
@@ -89,8 +89,51 @@ def _variables(frame: types.FrameType, how: str, cut: str = "") -> Iterator[Heap
     """Yield the variables of a frame, if that is of a person's function."""
     code = frame.f_code
     if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-        for name, value in frames.locals_of(frame).items():
+        for name, value in locals_of(frame).items():
             yield HeapRoot("frames", name, value, f"in {code.co_name}(), {how}", cut)
+
+
+def running_frames(own: bool = False) -> list[tuple[types.FrameType, str]]:
+    """Return the frames that run, each with `` in thread 'name'`` unless that is the main thread.
+
+    ``own``: also those of this thread, but for the one that asks; else no frame refers to itself,
+    which would keep it and all that its callers refer to. So a generator should ask, whose frame
+    goes with it.
+    """
+    names = {thread.ident: f" in thread {thread.name!r}" for thread in threading.enumerate()}
+    names[threading.main_thread().ident] = ""
+    innermost: dict[int, Any] = sys._current_frames()
+    ours = innermost.pop(threading.get_ident(), None)
+    if own and ours is not None:
+        innermost[threading.get_ident()] = ours.f_back.f_back
+    del ours
+    found = []
+    for ident, frame in innermost.items():
+        while frame is not None:
+            found.append((frame, names.get(ident, "")))
+            frame = frame.f_back
+    return found
+
+
+def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
+    """Return a frame's variables. The caller must let go of them at once.
+
+    Before Python 3.13 the frame keeps the dict that it returns, and so its values even after a
+    ``del`` in the function: emptied here, unless another holder or a debugger may use it.
+    """
+    if frame is None:
+        return {}
+    given = frame.f_locals
+    found = dict(given)
+    is_dict = frame.f_code.co_flags & CO_OPTIMIZED
+    if is_dict and sys.version_info < (3, 13) and frame.f_trace is None:
+        if sys.getrefcount(given) <= _ITS_OWN:
+            given.clear()
+    return found
+
+
+_ITS_OWN = 3
+"""References to a frame's dict if no one else has it: the frame, a variable, `getrefcount`."""
 
 
 def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
