@@ -20,7 +20,7 @@ from typing import Any
 
 from workbench.call_site import is_own, is_persons
 from workbench.client import collector, references
-from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
+from workbench.client.collector import Kinds, but_tuples, hides, is_flat, referents_of
 from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, referents
 from workbench.client.references import Reference, referred
 from workbench.client.running import ends_itself
@@ -94,7 +94,7 @@ class ReferrerSearch:
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # arrays, tuples and untracked dicts
         self._is_complete = True
-        self._flat = FlatLists()
+        self._flat: dict[int, bool] = {}
         self._kinds = Kinds()
         # Containers of ours that refer to nodes.
         self._own = {id(self.graph.nodes), id(self._unseen), id(roots)}
@@ -240,7 +240,7 @@ class ReferrerSearch:
         """Yield what these refer to, `CHUNK` at a time."""
         for at in range(0, len(todo), CHUNK):
             self._budget.spend(CHUNK)
-            chunk = [each for each in todo[at : at + CHUNK] if not self._flat.has(each)]
+            chunk = [each for each in todo[at : at + CHUNK] if not is_flat(each, self._flat)]
             inside = referents_of(chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)
