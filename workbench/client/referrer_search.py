@@ -27,7 +27,7 @@ from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
-from workbench.heap.roots import SAME, expression_for, figures, is_output, locals_of, running_frames
+from workbench.heap.roots import expression_for, figures, is_output, locals_of, running_frames
 from workbench.heap.sizes import MACHINERY, Block, blocks, is_ours
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
@@ -136,7 +136,7 @@ class ReferrerSearch:
                 self.namespaces.setdefault(id(vars(module)), self._module(name, module))
         self.namespaces[id(self._main)] = Name("")
         for name, value in list(self._main.items()):
-            if name not in SAME:
+            if name not in _SAME:
                 keeper = "output" if is_output(name) else "variable"
                 self._name(value, Name(name, keeper, cut=f"del {name}"))
             if name == "get_ipython" and isinstance(value, types.MethodType):
@@ -383,7 +383,7 @@ class ReferrerSearch:
 
     def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
         for key, value in list(namespace.items()):
-            if id(value) not in wanted or (name.path == "" and key in SAME):
+            if id(value) not in wanted or (name.path == "" and key in _SAME):
                 continue
             path = ".".join(filter(None, (name.path, key)))
             coarse = name.keeper == "module" and name.private
@@ -417,6 +417,8 @@ class ReferrerSearch:
 
 
 _COPIES = "workbench.interop.shared_arguments"
+_SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
+"""Variables of IPython whose content has plainer names, too."""
 
 
 def _by_id(thing: Any) -> tuple[int, Any]:
