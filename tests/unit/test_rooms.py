@@ -31,7 +31,7 @@ wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
 client          neutral core engine heap memory report.facts report.freshness serialization
-                wire | numpy
+                wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
