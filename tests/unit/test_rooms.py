@@ -32,7 +32,7 @@ memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
 checkpoints     neutral engine serialization | numpy xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
-                wire | numpy
+                wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
