@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench import config
-from workbench.checkpoints.records import MAIN, Checkpoint, History
+from workbench.checkpoints.records import MAIN, Checkpoint, CheckpointTree
 from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, WhenFull
@@ -33,7 +33,7 @@ class Timeline:
         self._known: dict[int, tuple[Checkpoint, ObjectRef]] = {}
         self.branches: dict[str, int] = {}
         self.branch = MAIN
-        engine.ask(WhenFull(self.drop_oldest))
+        engine.ask(WhenFull(self._make_room))
 
     def load(self) -> bool:
         """Read what an earlier kernel has published; True if there is something."""
@@ -83,7 +83,7 @@ class Timeline:
         ref, _ = self._engine.put(checkpoint)
         self._known[checkpoint.number] = checkpoint, ref
         self.branches[self.branch] = checkpoint.number
-        while len(self._known) > MOST + len(self.branches) and self.drop_oldest():
+        while len(self._known) > MOST + len(self.branches) and self._drop_oldest():
             pass
         self.publish()
 
@@ -93,7 +93,14 @@ class Timeline:
         self.branches[self.branch] = checkpoint.number
         self.publish()
 
-    def drop_oldest(self) -> bool:
+    def _make_room(self) -> bool:
+        """Forget the oldest checkpoint in a full store; True if there was one."""
+        is_dropped = self._drop_oldest()
+        if is_dropped:
+            self.publish()
+        return is_dropped
+
+    def _drop_oldest(self) -> bool:
         """Forget the oldest checkpoint that no branch ends with; False if there is none."""
         ends = {*self.branches.values()}
         oldest = next((n for n in sorted(self._known) if n not in ends), None)
@@ -104,8 +111,12 @@ class Timeline:
 
     def publish(self) -> None:
         refs = {number: ref for number, (_, ref) in self._known.items()}
-        history = History(refs, dict(self.branches), self.branch)
+        history = CheckpointTree(refs, dict(self.branches), self.branch)
         self._engine.put(history, self._name)
+
+    def close(self) -> None:
+        """Let go of the checkpoints; what is published stays."""
+        self._known, self.branches = {}, {}
 
     def forget(self) -> None:
         """Drop everything, also for later kernels."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ast
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from workbench.checkpoints.keeper import Keeper
-from workbench.checkpoints.opening import Opened, opened, prepare
-from workbench.checkpoints.records import Checkpoint, Lost, Part
+from workbench.checkpoints.checkpointer import Checkpointer
+from workbench.checkpoints.opening import OpenedVariables, opened, prepare
+from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
 from workbench.checkpoints.timeline import Timeline, kept_name
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Summary
@@ -25,7 +25,7 @@ IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
 
 
-class _Session:
+class _KeptSession:
     """What is kept in one session: its checkpoints, and what was last compared."""
 
     def __init__(
@@ -33,11 +33,11 @@ class _Session:
     ) -> None:
         self.engine = engine
         self.timeline = Timeline(engine, kept_name())
-        self.keeper = Keeper(engine, variables, names)
+        self.keeper = Checkpointer(engine, variables, lambda: [n for n in names() if n[:2] != "__"])
+        self.missing: dict[str, Lost] = {}  # what an earlier kernel had, and this one couldn't get
         self.source = ""
         self.seconds = 0.0
         self.number = 0  # of the checkpoint of the last cell
-        self.gone: dict[str, Lost] = {}  # what didn't come back with it
 
     def begin(self, cell: int, source: str, seconds: float) -> None:
         self.source, self.seconds = source, seconds
@@ -74,7 +74,7 @@ class Keeping:
         self._variables = variables
         self._names = names
         self._running = running
-        self._session: _Session | None = None
+        self._session: _KeptSession | None = None
         self._began = 0.0
         self._runs = False  # a cell
         self._moved = False  # the cell went to another checkpoint: it makes none
@@ -88,7 +88,7 @@ class Keeping:
         self.leave()
         if engine.can.keep or engine.ask(Lookup(kept_name())) is None:
             return self.keep(engine) if keep else ""
-        session = _Session(engine, self._variables, self._names)
+        session = _KeptSession(engine, self._variables, self._names)
         session.timeline.load()
         present = session.timeline.present
         if present is None:
@@ -99,8 +99,8 @@ class Keeping:
         failed = prepare(present)
         found = self._open(session, present, present.parts)
         stays = [n for n in found.values if n in own and not _is_same(before[n], found.values[n])]
+        session.missing = {**present.lost, **found.failed}
         session.keeper.adopt(present, found)
-        session.gone = {**present.lost, **found.failed}
         self._variables.update({name: before[name] for name in stays})
         said = texts.back_text(present, found.failed, stays)
         return f"{said} The directory is not back: {failed}." if failed else said
@@ -110,6 +110,7 @@ class Keeping:
         session, self._session = self._session, None
         if session is not None:
             session.keeper.close()
+            session.timeline.close()
 
     def cell_begins(self) -> None:
         self._runs, self._began = True, time.perf_counter()
@@ -163,7 +164,7 @@ class Keeping:
         if engine.can.keep:
             raise MagicError(engine.can.keep)
         if self._session is None:
-            self._session = _Session(engine, self._variables, self._names)
+            self._session = _KeptSession(engine, self._variables, self._names)
             self._session.timeline.load()
         session = self._session
         began = time.perf_counter()
@@ -229,23 +230,28 @@ class Keeping:
         rows = [texts.branch_row("", each, each is present) for each in timeline.line()]
         return BranchTable(tuple(rows), f"Branch {timeline.branch}")
 
+    @property
+    def is_done(self) -> bool:
+        """True if all variables were compared since the last cell."""
+        return self._kept().keeper.is_done
+
     def finish(self) -> None:
         """Compare what waits until the notebook is idle."""
         self._kept().finish()
 
     def lost(self) -> LostTable:
         session = self._kept()
-        present = session.timeline.present
-        lost = {n: each for n, each in session.gone.items() if n not in self._variables}
-        lost |= session.keeper.lost
+        present, there = session.timeline.present, self._variables
+        missing = {name: each for name, each in session.missing.items() if name not in there}
+        lost = session.keeper.lost | missing
         return LostTable(lost, present.not_compared if present else {})
 
-    def _kept(self) -> _Session:
+    def _kept(self) -> _KeptSession:
         if self._session is None:
             raise MagicError(texts.NONE_KEPT)
         return self._session
 
-    def _move(self, session: _Session, target: Checkpoint, branch: str = "") -> str:
+    def _move(self, session: _KeptSession, target: Checkpoint, branch: str = "") -> str:
         session.finish()  # the present variables can be had again
         present = session.timeline.present
         assert present is not None
@@ -259,11 +265,13 @@ class Keeping:
         self._moved = True
         return printable(texts.moved_text(target, changed, found.failed))
 
-    def _open(self, session: _Session, target: Checkpoint, parts: tuple[Part, ...]) -> Opened:
+    def _open(
+        self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]
+    ) -> OpenedVariables:
         return opened(session.engine, parts, target, self._variables)
 
 
-def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tuple[Part, ...]]:
+def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], list[StoredGroup]]:
     """Return the variables in which two checkpoints differ, and the parts of the target that must
     be opened: if code differs, also those that refer to it."""
     same = {(part.box, part.place) for part in present.parts}
@@ -276,7 +284,7 @@ def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tupl
     differ |= {n for n in present.names if n not in target.names and n not in target.lost}
     code = {name for part in parts if part.is_code for name in part.names}
     parts += [p for p in target.parts if p not in parts and p.uses & code]
-    return sorted(differ), tuple(parts)
+    return sorted(differ), parts
 
 
 def _names_in(source: str) -> set[str]:
