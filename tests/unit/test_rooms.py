@@ -30,7 +30,7 @@ core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
-checkpoints     neutral engine serialization | numpy xxhash
+checkpoints     neutral core.snapshot engine serialization | numpy xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
                 wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
