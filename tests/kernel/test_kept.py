@@ -62,8 +62,7 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     said = kernel.ok("%undo").text()
     assert re.search(rf"as of cell \[{first}\], .*: `a`, `b`, `x` changed", said)
     assert kernel.value("(b[1], x)") == "(np.float64(0.0), [1])"
-    assert "is new" in kernel.ok("%workbench branch try").text()
-    kernel.ok("b[:] = 5; y = 1")
+    assert "is new" in kernel.ok("%workbench branch try\nb[:] = 5; y = 1").text()
     assert "`a`, `b`, `y` changed" in kernel.ok("%checkout main").text()
     assert kernel.value("(a[0], 'y' in globals())") == "(np.float64(0.0), False)"
     kernel.ok("%workbench branch try")

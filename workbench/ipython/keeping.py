@@ -38,22 +38,24 @@ class _KeptSession:
         self.source = ""
         self.seconds = 0.0
         self.number = 0  # of the checkpoint of the last cell
+        self.moved = False  # that cell went to another checkpoint: it makes one if it did more
 
-    def begin(self, cell: int, source: str, seconds: float) -> None:
-        self.source, self.seconds = source, seconds
+    def begin(self, cell: int, source: str, seconds: float, moved: bool = False) -> None:
+        self.source, self.seconds, self.moved = source, seconds, moved
         self.number = self.timeline.next_number()
         self.keeper.ended(cell, _names_in(source))
         self.record()
 
-    def record(self) -> Checkpoint:
+    def record(self) -> None:
         """Publish the checkpoint of the last cell, as far as its variables were compared."""
+        if self.moved and not (self.keeper.changed or self.keeper.deleted):
+            return
         present = self.timeline.present
         before = None if present is None else present.number
         if present is not None and before == self.number:
             before = present.before
         made = self.keeper.checkpoint(self.number, before, self.source, self.seconds)
         self.timeline.record(made)
-        return made
 
     def finish(self) -> None:
         """Compare all that is left."""
@@ -77,7 +79,7 @@ class Keeping:
         self._session: _KeptSession | None = None
         self._began = 0.0
         self._runs = False  # a cell
-        self._moved = False  # the cell went to another checkpoint: it makes none
+        self._moved = False  # the running cell went to another checkpoint
         self._sweeps = False
 
     # -- the shell's events -----------------------------------------------------------------------
@@ -119,12 +121,12 @@ class Keeping:
         self._runs = False
         session, moved = self._session, self._moved
         self._moved = False
-        if session is None or moved or session.engine.end_reason is not None:
+        if session is None or session.engine.end_reason is not None:
             return
         source = getattr(getattr(result, "info", None), "raw_cell", "") or ""
         seconds = time.perf_counter() - self._began
         try:
-            session.begin(self._running.number, source, seconds)
+            session.begin(self._running.number, source, seconds, moved)
         except KeyboardInterrupt:  # what wasn't compared is, after the next cell
             print(texts.INTERRUPTED)
             return
