@@ -70,8 +70,18 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     table = kernel.ok("%workbench branches").results()[0]
     assert re.search(r"main .*\n.*try \(here\)", table)
     assert f"{first}, " in kernel.failure("%checkout 99")
+    assert "Did you mean 'main'?" in kernel.failure("%checkout mian")
     assert kernel.ok("%workbench keep off").text().startswith("The variables aren't kept any more")
     assert "Nothing is kept" in kernel.failure("%undo")
+
+
+def test_what_cant_be_stored_goes_with_the_cell_that_is_undone(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    kernel.ok("x = 1")
+    kernel.ok("x = 2; lines = (n for n in [1])")
+    kernel.ok("%undo")
+    kernel.ok("print(x, 'lines' in globals())")
+    assert "`x` changed" in kernel.ok("%undo").text()  # the cell between deleted nothing
 
 
 def test_what_is_large_is_compared_when_the_notebook_is_idle(kernel: Kernel) -> None:

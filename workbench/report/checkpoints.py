@@ -23,6 +23,11 @@ NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
 
+NAMELESS = (
+    " They end with this process, unless its session has a name and is kept: "
+    "`%workbench start --session NAME --keep 8h`."
+)
+
 LONG = 3600.0
 """Seconds for which a session is kept that need no hint."""
 
@@ -42,7 +47,7 @@ def kept_text(checkpoint: Checkpoint, seconds: float, linger: float) -> str:
         f" They stay for {human_time(linger)} after this kernel has ended"
         f"{'' if linger >= LONG else '; `%workbench start --keep 8h` keeps them longer'}."
     )
-    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}{stay}"
+    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}{stay if linger else NAMELESS}"
 
 
 def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[str]) -> str:
