@@ -18,6 +18,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process import ray_rows, ray_table
 from tests.process.gates import Gate, stopper
+from tests.process.ray_rows import REFUSED
 from workbench import options, ray_api
 from workbench.engine.base import Engine
 from workbench.errors import ActorDiedError, ConfigError, TaskCancelledError
@@ -363,6 +364,12 @@ def test_the_page_says_what_each_name_and_option_does() -> None:
     assert ray_table.page() == ray_table.PAGE.read_text(), (
         "the page isn't what the calls show: python -m tests.process.ray_table"
     )
+
+
+def test_a_row_that_is_wrong_fails() -> None:
+    for verdict, result in ((ray_rows.SAME, False), (ray_rows.IGNORED, False), (REFUSED, 1)):
+        with pytest.raises(AssertionError):
+            ray_table.called(ray_rows.Row("x", verdict, lambda result=result: result))
 
 
 def test_every_option_has_a_row() -> None:

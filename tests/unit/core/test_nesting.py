@@ -6,8 +6,10 @@ At random: `test_session_machine`, `test_lease_machine`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.core.conftest import Make, Pair, Stage
@@ -155,11 +157,8 @@ STEPS = st.lists(
 Tasks = dict[int, list[Task]]
 
 
-@given(STEPS)
-def test_drivers_take_turns_and_any_task_can_leave(steps: Steps) -> None:
-    """Against lists: of each driver its usual and urgent tasks. What is urgent comes first, the
-    newest group of it before the others."""
-    queue = TaskQueue()
+def follow(steps: Steps, queue: TaskQueue) -> None:
+    """Take these steps with a queue, and with lists: of each driver its usual and urgent tasks."""
     turns = Turns()
     usual: Tasks = {1: [], 2: [], 3: []}
     urgent: Tasks = {1: [], 2: [], 3: []}
@@ -221,6 +220,24 @@ def test_drivers_take_turns_and_any_task_can_leave(steps: Steps) -> None:
         assert queue.popleft() is task
         task.to(SENT)
     assert not queue
+
+
+@given(STEPS)
+def test_drivers_take_turns_and_any_task_can_leave(steps: Steps) -> None:
+    """Of each driver what is urgent comes first, the newest group of it before the others."""
+    follow(steps, TaskQueue())
+
+
+class WithoutTurns(TaskQueue):
+    def _line_of(self, _: Task) -> Any:
+        return self._line
+
+
+@pytest.mark.extended
+def test_a_queue_without_turns_is_found() -> None:
+    searching = settings(max_examples=400, database=None, derandomize=True)
+    with pytest.raises(AssertionError, match="was passed over"):
+        searching(given(STEPS)(lambda steps: follow(steps, WithoutTurns())))()
 
 
 def test_it_is_shared_until_it_is_empty() -> None:
