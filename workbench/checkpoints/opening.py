@@ -15,7 +15,6 @@ from workbench.engine.base import Engine
 from workbench.serialization.arrays import address
 from workbench.serialization.class_states import earlier_states
 from workbench.serialization.codec import Where
-from workbench.serialization.comparison import as_bytes
 from workbench.serialization.packing import PackedValues
 
 _WHERE = Where("a kept variable", "in this kernel")
@@ -55,8 +54,10 @@ def opened(
     refs = {digest: ref for part in parts for digest, ref in part.buffers.items()}
     boxes = {part.box.id: part.box for part in parts}
     got = engine.get([*boxes.values(), *refs.values()], None, False)
-    boxed: dict[int, list[Pickle]] = dict(zip(boxes, got, strict=False))
-    stored = dict(zip(refs, map(as_bytes, got[len(boxes) :]), strict=True))
+    boxed: dict[int, list[Pickle]] = {
+        id: each.pickles for id, each in zip(boxes, got, strict=False)
+    }
+    stored = {digest: each.array for digest, each in zip(refs, got[len(boxes) :], strict=True)}
     found = OpenedVariables({}, {}, {address(each): digest for digest, each in stored.items()})
     for name, module in checkpoint.modules.items():
         try:
