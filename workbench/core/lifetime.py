@@ -88,7 +88,9 @@ class Lifetime:
         if driver is not None and event.status not in ASKED:
             deaths = self._state.deaths
             deaths.pop(driver.label, None)
-            deaths[driver.label] = at, DeathRecord(driver, event)
+            killed, why = self._monitor.ended
+            died = DeathRecord(driver, event, why=why if killed == driver.pid else "")
+            deaths[driver.label] = at, died
             if len(deaths) > MOST_DEATHS:
                 del deaths[next(iter(deaths))]
 

@@ -218,11 +218,13 @@ class ClientRecord(Record):
 
 
 class DeathRecord(Record):
-    """A driver that ended unexpectedly ``age`` seconds ago, and how its process ``ended``."""
+    """A driver that ended unexpectedly ``age`` seconds ago, and how its process ``ended``;
+    ``why``: a clause, if the session killed it."""
 
     driver: ClientRecord
     ended: DriverExited
     age: float = 0.0
+    why: str = ""
 
 
 class Sample(Record):

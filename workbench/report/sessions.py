@@ -109,7 +109,7 @@ def death_text(death: DeathRecord, who: str) -> str:
         where += f" (last seen {human_seconds(end.note_age)} before{line}, with "
         where += f"{human_bytes(end.memory)} of private memory)"
     if end.status is not None:
-        how = f"it {human_ending(end.status)}{_cause(death, end.status)}"
+        how = f"it {death.why or human_ending(end.status) + _cause(death, end.status)}"
     return f"{who} died at {clock(time.time() - death.age)}{where}: {how}."
 
 
