@@ -34,7 +34,7 @@ the session, the time to the next one doubles, up to `IDLE`."""
 BLAMELESS = 0.02
 """Share of all memory: if no worker has that much, killing one wouldn't help."""
 
-NEARLY_NONE, MUCH = 0.05, 0.5
+NEARLY_NONE, MUCH = 0.1, 0.5
 """Shares of the headroom: when less than the first is left, the process that has taken most of it
 ends, if that is more than the second. Limits leave a quarter; only C code in memory that was freed
 before, which no signal stops, takes more. Linux would kill the largest process, or stand still."""

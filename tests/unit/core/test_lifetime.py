@@ -113,10 +113,10 @@ def test_who_goes_on_taking_the_last_memory_is_ended_and_that_is_told(drivers: D
         return of(do.EndProcess, s.turn())
 
     assert not look(100, 900, 100)
-    assert not look(5, 900, 200), "limits leave a quarter of the headroom: it may yet be stopped"
-    assert not look(4, 940, 150), "it was others"
-    assert look(4, 900, 200) == [do.EndProcess(1002)]
-    assert not look(4, 960, 200), "it is ending"
+    assert not look(10, 900, 200), "limits leave a quarter of the headroom: it may yet be stopped"
+    assert not look(9, 940, 150), "it was others"
+    assert look(9, 900, 200) == [do.EndProcess(1002)]
+    assert not look(9, 960, 200), "it is ending"
     s.leave(second)
     s.post(0, DriverExited(second.number, -9))
     s.turn()
