@@ -173,19 +173,16 @@ class MemoryMonitor:
         self._state.out.append(do.Kill(victim.number))
 
     def _end_who_took_it(self, event: Measured) -> None:
-        """Kill the driver, or what a driver has started, that has taken most of the headroom,
-        unless the last one, or a worker, is just ending."""
+        """Kill who has taken most of the headroom, unless it, or a worker, is just ending."""
         scheduler, (last, _) = self._scheduler, self.ended
         sizes = {p.pid: p.private for p in event.processes if p.client not in scheduler.by_client}
         taken = {pid: size - self._before.get(pid, 0) for pid, size in sizes.items()}
         victim = max(taken, key=taken.__getitem__, default=0)
         is_ending = sizes.get(last) or self._ending in scheduler.workers
         if not is_ending and taken.get(victim, 0) > self.headroom * MUCH:
-            self.ended = (
-                victim,
-                "was ended by Workbench because memory had run out: it went on taking more when "
-                f"{human_bytes(event.available)} of {human_bytes(event.total)} were left",
-            )
+            left = f"{human_bytes(event.available)} of {human_bytes(event.total)} were left"
+            why = f"because memory had run out: it went on taking more when {left}"
+            self.ended = victim, f"was ended by Workbench {why}"
             self._state.out.append(do.EndProcess(victim))
 
 

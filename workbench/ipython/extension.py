@@ -158,9 +158,8 @@ class Extension:
         return shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
 
     def _thread_fails(self, before: Callable[[Any], object], failure: Any) -> None:
-        """Show the error of a thread, or one that nobody can catch. If memory is short, stop the
-        cell, too: it may wait for ever for what the thread couldn't even say (and without memory
-        ZeroMQ, by which this is shown, ends the process)."""
+        """Show the error of a thread, or one that nobody can catch. If it had no memory, stop the
+        cell, too, which may wait for ever for it. (ZeroMQ ends a process that has none.)"""
         if isinstance(failure.exc_value, MemoryError):
             data_limit.raise_after_error()
             if threading.current_thread() is not threading.main_thread():

@@ -17,7 +17,6 @@ from workbench.system.machine import MemoryGauge
 
 EVERY = 0.25  # seconds between two looks at line and memory; one takes some 50 µs
 
-
 LOOKS = 2
 """So many looks have to find that a cell takes what is left, before it is stopped."""
 

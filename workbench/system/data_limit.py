@@ -67,7 +67,7 @@ def raise_after_error() -> None:
     if soft != OWN:
         _set(soft + STEP)
         with suppress(AttributeError):  # not glibc
-            _libc.mallopt(_M_MMAP_THRESHOLD, GIVEN_BACK)
+            _libc.mallopt(-3, GIVEN_BACK)  # M_MMAP_THRESHOLD
 
 
 def give_back() -> None:
@@ -98,6 +98,3 @@ def _set(soft: int) -> None:
         resource.setrlimit(
             resource.RLIMIT_DATA, (soft, resource.getrlimit(resource.RLIMIT_DATA)[1])
         )
-
-
-_M_MMAP_THRESHOLD = -3
