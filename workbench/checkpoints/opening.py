@@ -53,11 +53,9 @@ def opened(
     parts = sorted(parts, key=lambda part: not part.is_code)
     refs = {digest: ref for part in parts for digest, ref in part.buffers.items()}
     boxes = {part.box.id: part.box for part in parts}
-    got = engine.get([*boxes.values(), *refs.values()], None, False)
-    boxed: dict[int, list[Pickle]] = {
-        id: each.pickles for id, each in zip(boxes, got, strict=False)
-    }
-    stored = {digest: each.array for digest, each in zip(refs, got[len(boxes) :], strict=True)}
+    boxed = dict(zip(boxes, engine.get([*boxes.values()], None, False), strict=True))
+    buffers = engine.get([*refs.values()], None, False)
+    stored = {digest: each.array for digest, each in zip(refs, buffers, strict=True)}
     found = OpenedVariables({}, {}, {address(each): digest for digest, each in stored.items()})
     for name, module in checkpoint.modules.items():
         try:
@@ -67,7 +65,7 @@ def opened(
     found.values.update(checkpoint.plain)
     namespace |= found.values
     for part in parts:
-        pickle = boxed[part.box.id][part.place]
+        pickle: Pickle = boxed[part.box.id].pickles[part.place]
         buffers = [
             stored[each] if each in stored else np.frombuffer(each, np.uint8)
             for each in pickle.buffers
