@@ -21,11 +21,13 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from tests.touched import ROOT, touched_by
 
@@ -44,6 +46,9 @@ HARMLESS = {
 TIERS = {"make test": "not slow and not extended", "make test-all": "extended and not slow"}
 LONGEST = 900.0
 """Seconds for one fault's tests in one tier. What hangs longer is found."""
+
+OLD = "\0"
+"""Where an edit keeps the text that was there."""
 
 OPPOSITE: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">",
@@ -84,95 +89,62 @@ def _one_line(code: str) -> str:
     return textwrap.shorten(code, 90, placeholder=" …")
 
 
-class _Finder(ast.NodeVisitor):
-    """All faults of one file that this script can make."""
+def _faults(path: str, text: str) -> Iterator[Fault]:
+    """Yield all faults of one file that this script can make."""
+    encoded = text.encode()
+    lines = [0, *accumulate(map(len, encoded.splitlines(keepends=True)))]
 
-    def __init__(self, path: str, text: str) -> None:
-        self.found: list[Fault] = []
-        self._path = path
-        self._text = text.encode()
-        self._lines = [0]
-        for line in self._text.splitlines(keepends=True):
-            self._lines.append(self._lines[-1] + len(line))
-        self._within: list[str] = []
-        self.visit(ast.parse(text))
+    def place(node: Any) -> slice:
+        return slice(
+            lines[node.lineno - 1] + node.col_offset,
+            lines[node.end_lineno - 1] + node.end_col_offset,
+        )
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._within.append(node.name)
-        self.generic_visit(node)
-        self._within.pop()
+    def visit(node: ast.AST, within: tuple[str, ...]) -> Iterator[Fault]:
+        inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.name == "__repr__" or any(map(_is_typing, node.decorator_list)):
+                return
+            inside = node.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            within = (*within, node.name)
+        edits = _edits(node, within[-1:] == ("__init__",))
+        for each, new in edits if within and edits else ():
+            old = encoded[place(each)].decode()
+            new = new.replace(OLD, old)
+            yield Fault(path, ".".join(within), each.lineno, place(each).start, old, new)
+        for child in inside if edits is not None else ():
+            yield from visit(child, within)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name == "__repr__" or any(_is_typing(each) for each in node.decorator_list):
-            return
-        self._within.append(node.name)
-        for each in node.body:
-            self.visit(each)
-        self._within.pop()
+    return visit(ast.parse(text), ())
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815
 
-    def visit_If(self, node: ast.If) -> None:
-        if "TYPE_CHECKING" not in ast.unparse(node.test):
-            self._add(node.test, lambda old: f"not ({old})")
-            self.generic_visit(node)
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._add(node.test, lambda old: f"(not ({old}))")
-        self.generic_visit(node)
-
-    def visit_Assert(self, node: ast.Assert) -> None:
-        """For readers and mypy."""
-
-    def visit_Raise(self, node: ast.Raise) -> None:
-        """The words of an error aren't what is looked at here."""
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        if len(node.ops) == 1:
-            sign = OPPOSITE[type(node.ops[0])]
-            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
-            self._add(node, lambda old: f"({left} {sign} {right})")
-        self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        sign = " or " if isinstance(node.op, ast.And) else " and "
-        parts = [f"({ast.unparse(each)})" for each in node.values]
-        self._add(node, lambda old: f"({sign.join(parts)})")
-        self.generic_visit(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        if isinstance(node.op, ast.Add | ast.Sub) and not _is_text(node):
-            sign = "-" if isinstance(node.op, ast.Add) else "+"
-            left, right = ast.unparse(node.left), ast.unparse(node.right)
-            self._add(node, lambda old: f"(({left}) {sign} ({right}))")
-        self.generic_visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call | ast.Await):
-            self._add(node, lambda old: "pass")
-            self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        is_state = all(isinstance(each, ast.Attribute | ast.Subscript) for each in node.targets)
-        if is_state and self._within[-1:] != ["__init__"]:
-            self._add(node, lambda old: "pass")
-        self.generic_visit(node)
-
-    def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not isinstance(node.value, ast.Constant):
-            self._add(node, lambda old: "return None")
-            self.generic_visit(node)
-
-    def _add(self, node: ast.expr | ast.stmt, edit: Callable[[str], str]) -> None:
-        if not self._within:
-            return
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        start = self._lines[node.lineno - 1] + node.col_offset
-        end = self._lines[node.end_lineno - 1] + node.end_col_offset
-        old = self._text[start:end].decode()
-        function = ".".join(self._within)
-        self.found.append(Fault(self._path, function, node.lineno, start, old, edit(old)))
+def _edits(node: ast.AST, is_init: bool) -> list[tuple[ast.expr | ast.stmt, str]] | None:
+    """Return parts and what they become, `OLD` being their text; None: look at nothing inside."""
+    text = ast.unparse
+    match node:
+        case ast.Assert() | ast.Raise():  # it is for readers and mypy; the words of an error
+            return None
+        case ast.If(test):
+            return [(test, f"not ({OLD})")] if "TYPE_CHECKING" not in text(test) else None
+        case ast.IfExp(test):
+            return [(test, f"(not ({OLD}))")]
+        case ast.Compare(left, [op], [right]):
+            return [(node, f"({text(left)} {OPPOSITE[type(op)]} {text(right)})")]
+        case ast.BoolOp(op, values):
+            sign = " or " if isinstance(op, ast.And) else " and "
+            return [(node, f"({sign.join(f'({text(each)})' for each in values)})")]
+        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right) if not _is_text(node):
+            return [(node, f"(({text(left)}) {'-+'[isinstance(op, ast.Sub)]} ({text(right)}))")]
+        case ast.Expr(value):
+            return [(node, "pass")] if isinstance(value, ast.Call | ast.Await) else None
+        case ast.Assign(targets) if not is_init:
+            is_state = all(isinstance(each, ast.Attribute | ast.Subscript) for each in targets)
+            return [(node, "pass")] if is_state else []
+        case ast.Return(value):
+            is_plain = value is None or isinstance(value, ast.Constant)
+            return None if is_plain else [(node, "return None")]
+    return []
 
 
 def _is_typing(decorator: ast.expr) -> bool:
@@ -197,7 +169,7 @@ def chosen(count: int, seed: int) -> list[Fault]:
         if name.startswith(LEFT_OUT):
             continue
         text = path.read_text()
-        found = [each for each in _Finder(name, text).found if each.key not in HARMLESS]
+        found = [each for each in _faults(name, text) if each.key not in HARMLESS]
         if found:
             rooms.setdefault(found[0].room, []).extend(found)
             lines[found[0].room] += text.count("\n")

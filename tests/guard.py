@@ -30,55 +30,9 @@ from workbench.config import MOST_HEADROOM
 from workbench.system.machine import MemoryGauge, command_lines, started_by
 from workbench.system.sizes import parse_bytes
 
-KINDS = {
-    "list": "xs = []\nwhile True:\n    xs.append(len(xs))  # !",
-    "dict": "d = {}\nfor i in range(10**10):\n    d[i] = i  # !",
-    "set": "s = set()\nfor i in range(10**10):\n    s.add(i)  # !",
-    "text doubled": "s = 'x' * 1000\nwhile True:\n    s += s  # !",
-    "bytes extended": "b = bytearray()\nwhile True:\n    b.extend(b'x' * 10**6)  # !",
-    "joined": "' '.join(str(i) * 9 for i in range(10**9))  # !",
-    "ones": "import numpy as np\na = np.ones(5 * 10**8)  # !",
-    "outer": "import numpy as np\na = np.outer(np.arange(25_000), np.arange(25_000))  # !",
-    "random": "import numpy as np\na = np.random.rand(5 * 10**8)  # !",
-    "small arrays": "import numpy as np\nxs = []\nwhile True:\n    xs.append(np.ones(1000))  # !",
-    "concatenated": "import numpy as np\na = np.ones(1000)\nwhile True:\n"
-    "    a = np.concatenate([a, a])  # !",
-    "zeros, then filled": "import numpy as np\nxs = []\nwhile True:\n"
-    "    xs.append(np.zeros(3 * 10**6))  # !\n    xs[len(xs) // 2][:] = 1",
-    "product": "from itertools import product\nxs = list(product(range(1000), repeat=3))  # !",
-    "sorted": "xs = sorted(range(10**10))  # !",
-    "comprehension": "xs = [[i] * 10 for i in range(10**9)]  # !",
-    "generator": "def numbers():\n    i = 0\n    while True:\n        yield str(i)  # !\n"
-    "        i += 1\nxs = list(numbers())  # !",
-    "instances": "class P:\n    def __init__(self, x):\n        self.x = [x]  # !\nxs = []\n"
-    "while True:\n    xs.append(P(1))  # !",
-    "deepcopy": "from copy import deepcopy\nxs = [[i] for i in range(1000)]\nwhile True:\n"
-    "    xs = deepcopy(xs) + xs  # !",
-    "json": "import json\nt = [list(range(1000))]\nwhile True:\n"
-    "    t = json.loads(json.dumps(t + t))  # !",
-    "pickle": "import pickle\nxs = list(range(10**5))\nwhile True:\n"
-    "    xs = xs + pickle.loads(pickle.dumps(xs))  # !",
-    "four threads": "from concurrent.futures import ThreadPoolExecutor\ndef grow(n):\n    xs = []\n"
-    "    while True:\n        xs.append(str(len(xs)))  # !\n"
-    "list(ThreadPoolExecutor(4).map(grow, range(4)))  # !",
-    "recursion": "def deeper(n):\n    return [n] * 10**6, deeper(n + 1)  # !\nimport sys\n"
-    "sys.setrecursionlimit(10**6)\ndeeper(0)  # !",
-    "pandas concat": "import pandas as pd\nd = pd.DataFrame({'a': range(1000)})\nwhile True:\n"
-    "    d = pd.concat([d, d])  # !",
-    "pandas merge": "import pandas as pd\nd = pd.DataFrame({'k': [1] * 30_000})\n"
-    "m = d.merge(d, on='k')  # !",
-    "get_dummies": "import pandas as pd\nd = pd.get_dummies(pd.Series(range(80_000)))  # !",
-    "pandas text": "import pandas as pd\nd = pd.DataFrame({'t': ['some words'] * 1000})\n"
-    "while True:\n    d['t'] = d['t'] + d['t']  # !",
-    "distances": "import numpy as np\nfrom sklearn.metrics import pairwise_distances\n"
-    "p = pairwise_distances(np.random.rand(25_000, 2))  # !",
-    "sparse to dense": "from scipy.sparse import eye\na = eye(30_000).toarray()  # !",
-    "arrow": "import pyarrow as pa\nxs = []\nwhile True:\n"
-    "    xs.append(pa.array(range(10**5)))  # !",
-    "figures": "import matplotlib.pyplot as plt, numpy as np\nwhile True:\n"
-    "    plt.figure().gca().imshow(np.random.rand(1000, 1000))  # !",
-}
-"""Cells by kind. The error comes at one of the lines that end with ``# !``."""
+_BLOCKS = Path(__file__).with_suffix(".txt").read_text().split("\n== ")[1:]
+KINDS = {name: code.strip() for name, _, code in (each.partition("\n") for each in _BLOCKS)}
+"""Cells by kind: guard.txt."""
 
 CLEAR = """for _name in set(globals()) - _kept: del globals()[_name]
 import gc, sys; sys.last_value = sys.last_exc = sys.last_traceback = None; Out.clear()
@@ -137,14 +91,14 @@ def lab(place: Place, directory: str) -> Iterator[tuple[BlockingKernelClient, tu
     """JupyterLab in a place, and a client of a kernel that it has started; pids of both."""
     environ = {**os.environ, "JUPYTER_RUNTIME_DIR": directory, "JUPYTER_TOKEN": "guard"}
     environ["WORKBENCH_IDLE"] = "0"  # else idle workers end
-    command = f"jupyterlab --no-browser --allow-root --port=0 --notebook-dir={directory}".split()
-    with (Path(directory) / "log").open("w") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", *command], stderr=log, env=environ, preexec_fn=place.enter
-        )
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0"]
+    command.append(f"--notebook-dir={directory}")
+    log = Path(directory, "log")
+    with log.open("w") as file:
+        server = subprocess.Popen(command, stderr=file, env=environ, preexec_fn=place.enter)
     try:
         while not (told := list(Path(directory).glob("jpserver-*.json"))):
-            assert server.poll() is None, (Path(directory) / "log").read_text()
+            assert server.poll() is None, log.read_text()
         while not (text := told[0].read_text()).endswith("}"):
             pass
         asked = urllib.request.Request(

@@ -77,17 +77,14 @@ def overhead(name: str) -> None:
                 run(busy, TASKS)
                 run(empty, BURST)
             print(f"{name}, median of {ROUNDS} rounds, bare and ours in turn:")
-            for what, function, count, calls in (
-                (f"{TASKS} tasks of 10 ms", busy, TASKS, 1),
-                (f"a burst of {BURST} empty tasks", empty, BURST, 1),
-                ("an empty call, one after the other", empty, 1, 30),
-            ):
-                _row(what, runs, function, count, calls)
+            _row(f"{TASKS} tasks of 10 ms", runs, busy, TASKS)
+            _row(f"a burst of {BURST} empty tasks", runs, empty, BURST)
+            _row("an empty call, one after the other", runs, empty, 1, calls=30)
     finally:
         system.close()
 
 
-def _row(what: str, runs: Any, function: Callable[[int], int], count: int, calls: int) -> None:
+def _row(what: str, runs: Any, function: Callable[[int], int], count: int, calls: int = 1) -> None:
     found: dict[str, list[float]] = {which: [] for which in runs}
     for _ in range(ROUNDS):
         for which, run in runs.items():

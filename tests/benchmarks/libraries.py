@@ -13,13 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from multiprocessing import Pool as ProcessPool
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 from joblib import Parallel, delayed, parallel_config
+from pools import processor, processor_since
 
 import workbench as wb
 
@@ -33,9 +32,12 @@ Call = Callable[[], object]
 
 
 class Row(NamedTuple):
+    """``call`` is what is done with either side: an executor, a pool, or a backend's name."""
+
     name: str
-    ours: Call
-    theirs: Call
+    call: Callable[[Any], object]
+    ours: Any
+    theirs: Any
     peer: str
     before: Call = gc.collect
 
@@ -57,25 +59,12 @@ def whole_sum(x: Any, n: int) -> float:
     return float(x.sum()) + n
 
 
-def processor() -> dict[int, float]:
-    """Seconds of a processor that each process below this one has used."""
-    this = psutil.Process()
-    found = {}
-    for pid in (child.pid for child in this.children(recursive=True)):
-        with suppress(OSError):  # it has ended
-            found[pid] = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3)
-    return found
-
-
-def measure(call: Callable[[], object]) -> Taken:
-    before, own = processor(), time.process_time()
-    began = time.perf_counter()
-    call()
+def measure(row: Row, side: Any) -> Taken:
+    before, began = processor(), time.perf_counter()
+    row.call(side)
     seconds = time.perf_counter() - began
     threading.Event().wait(SETTLE)
-    own = time.process_time() - own
-    below = sum(used - before.get(pid, 0.0) for pid, used in processor().items())
-    return Taken(seconds, own + below)
+    return Taken(seconds, processor_since(before))
 
 
 def grid() -> object:
@@ -92,7 +81,7 @@ def in_parallel(name: str, call: Call, before: Call = gc.collect) -> Row:
         with parallel_config(backend, n_jobs=WORKERS):
             call()
 
-    return Row(name, lambda: under("workbench"), lambda: under("loky"), "loky", before)
+    return Row(name, under, "workbench", "loky", "loky", before)
 
 
 class Large:
@@ -113,24 +102,15 @@ class Large:
 
 
 def rows_of(peer: ProcessPoolExecutor, theirs: Any) -> list[Row]:
-    executor, pool, large, numbers = wb.Executor(), wb.Pool(), Large(), range(10_000)
-    futures, processes = "ProcessPoolExecutor", "multiprocessing.Pool"
+    executors = wb.Executor(), peer, "ProcessPoolExecutor"
+    pools = wb.Pool(), theirs, "multiprocessing.Pool"
+    large, numbers = Large(), range(10_000)
     return [
-        Row(
-            "Executor.map of 10 000",
-            lambda: list(executor.map(one_more, numbers)),
-            lambda: list(peer.map(one_more, numbers)),
-            futures,
-        ),
-        Row("1 000 futures", lambda: _results(executor), lambda: _results(peer), futures),
-        Row(
-            "Pool.map of 10 000",
-            lambda: pool.map(one_more, numbers),
-            lambda: theirs.map(one_more, numbers),
-            processes,
-        ),
+        Row("Executor.map of 10 000", lambda side: list(side.map(one_more, numbers)), *executors),
+        Row("1 000 futures", _results, *executors),
+        Row("Pool.map of 10 000", lambda side: side.map(one_more, numbers), *pools),
         in_parallel(
-            "Parallel, 10 000 tiny calls", lambda: Parallel()(delayed(one_more)(n) for n in numbers)
+            "Parallel, 10 000 tiny calls", lambda: Parallel()(map(delayed(one_more), numbers))
         ),
         in_parallel("500 MB, first call, rows", large.over(row_sum, 100), large.renew),
         in_parallel("500 MB, later calls, rows", large.over(row_sum, 100)),
@@ -162,16 +142,16 @@ def compare(row: Row, rounds: int) -> None:
     for n in range(-2, rounds):  # at first workers start, and functions become known
         row.before()
         sides = [(row.ours, ours), (row.theirs, theirs)]
-        for call, kept in sides if n % 2 else reversed(sides):
+        for side, kept in sides if n % 2 else reversed(sides):
             try:
-                found = measure(call)
+                found = measure(row, side)
             except Exception as error:  # loky's files are gone too early sometimes
                 print(f"{row.name}: {type(error).__name__}, left out")
                 continue
             if n >= 0:
                 kept.append(found)
     (seconds, used), (their_seconds, their_used) = (
-        map(statistics.median, zip(*side, strict=True)) for side in (ours, theirs)
+        map(statistics.median, zip(*taken, strict=True)) for taken in (ours, theirs)
     )
     shortest = min(theirs).seconds / min(ours).seconds
     print(

@@ -20,19 +20,10 @@ from typing import Any
 
 import limits
 import numpy as np
+import pools
 import tasks
 import values
-from pools import (
-    WORKERS,
-    Effort,
-    NotOffered,
-    Pool,
-    Sample,
-    Store,
-    memory_of_children,
-    processor_time,
-    times,
-)
+from pools import WORKERS, Effort, NotOffered, Pool, Sample, Store, rates, times
 
 GAP = 0.1
 """Seconds between tasks where a person would run them."""
@@ -55,7 +46,7 @@ def measure_pool(pool: Pool, rows: Collection[str], effort: Effort) -> Sample:
         pool.burst(tasks.empty, 200)  # now both workers are up
         for row, measure in _MEASURES.items():
             if row in rows:
-                sample |= _taken(lambda measure=measure: measure(pool, effort))
+                sample |= _taken(measure, pool, effort)
         return sample | measure_store(pool, rows, effort)
     finally:
         pool.stop()
@@ -66,21 +57,21 @@ def measure_store(store: Store, rows: Collection[str], effort: Effort) -> Sample
     sample: Sample = {}
     for row in values.VALUES:
         if row in rows:
-            sample |= _taken(lambda row=row: _round_trip(store, row, effort))
+            sample |= _taken(_round_trip, store, effort, row)
     return sample
 
 
-def _taken(measure: Callable[[], Sample]) -> Sample:
+def _taken(measure: Callable[..., Sample], *arguments: Any) -> Sample:
     """What it measures. If it fails, for too little memory say, its cell stays empty."""
     try:
-        return measure()
+        return measure(*arguments)
     except Exception as error:
         if not isinstance(error, NotOffered):
             traceback.print_exc()
         return {}
 
 
-def _round_trip(store: Store, key: str, effort: Effort) -> Sample:
+def _round_trip(store: Store, effort: Effort, key: str) -> Sample:
     """Serialize one of `values` and deserialize it. What comes back the first time is checked.
 
     Then as long as is measured is spent on warmth: Ray's memory needs some turns, the others'
@@ -94,54 +85,47 @@ def _round_trip(store: Store, key: str, effort: Effort) -> Sample:
         ref = store.put(value)
         return ref, store.get(ref)
 
-    times(effort, there_and_back, before=gc.collect)
-    (seconds,) = times(effort, there_and_back, least=5, before=gc.collect)
-    return {key: seconds}
+    for _ in range(2):
+        sample = times(effort, 5, before=gc.collect, **{key: there_and_back})
+    return sample
 
 
 def _memory(pool: Pool, effort: Effort) -> Sample:
-    return {"memory": memory_of_children()}
+    return {"memory": pools.memory_of_children()}
 
 
 def _empty(pool: Pool, effort: Effort) -> Sample:
-    (seconds,) = times(effort, lambda: pool.call(tasks.empty), least=20)
-    return {"empty": seconds}
+    return times(effort, 20, empty=lambda: pool.call(tasks.empty))
 
 
 def _paced(pool: Pool, effort: Effort) -> Sample:
     """An empty task now and then, as a person runs them; what the processes use in between."""
-    (seconds,) = times(effort, lambda: pool.call(tasks.empty), least=20, before=lambda: _rest(GAP))
-    _rest(SETTLED)
-    began, used = time.perf_counter(), processor_time()
-    _rest(max(effort.seconds, 1.0))
-    return {"paced": seconds, "idle": (processor_time() - used) / (time.perf_counter() - began)}
-
-
-def _rest(seconds: float) -> None:
-    threading.Event().wait(seconds)
+    rest = threading.Event().wait
+    sample = times(effort, 20, before=lambda: rest(GAP), paced=lambda: pool.call(tasks.empty))
+    rest(SETTLED)
+    began, used = time.perf_counter(), pools.processor()
+    rest(max(effort.seconds, 1.0))
+    return sample | {"idle": pools.processor_since(used) / (time.perf_counter() - began)}
 
 
 def _burst(pool: Pool, effort: Effort) -> Sample:
     count = pool.at_once // effort.divisor
-    (seconds,) = times(effort, lambda: pool.burst(tasks.empty, count), least=1)
-    return {"burst": count / seconds}
+    return rates(count, times(effort, 1, burst=lambda: pool.burst(tasks.empty, count)))
 
 
 def _dict(pool: Pool, effort: Effort) -> Sample:
     value = {"a": 1, "b": [1, 2, 3], "c": "hello"}
-    (seconds,) = times(effort, lambda: pool.get(pool.put(value)))
-    return {"dict": 1 / seconds}
+    return rates(1, times(effort, dict=lambda: pool.get(pool.put(value))))
 
 
 def _put_cold(pool: Pool, effort: Effort) -> Sample:
     """Comes before anything else that puts: the memory is fresh, and none is freed meanwhile."""
-    array = tasks.array()
-    held = []
+    array, held = tasks.array(), []
     pool.put(array[:1])
     limits.settle_memory(12 * array.nbytes)
     with limits.write_to_cold_pages(array) as write:
-        put, written = times(Effort(0), lambda: held.append(pool.put(array)), write, least=5)
-    return {"put_cold": array.nbytes / put, "pwrite": array.nbytes / written}
+        sample = times(Effort(0), 5, put_cold=lambda: held.append(pool.put(array)), pwrite=write)
+    return rates(array.nbytes, sample)
 
 
 def _put_warm(pool: Pool, effort: Effort) -> Sample:
@@ -149,8 +133,8 @@ def _put_warm(pool: Pool, effort: Effort) -> Sample:
     held = [pool.put(array) for _ in range(2)]
     del held
     with limits.memcpy_by_all_cores(array) as copy:
-        put, copied = times(effort, lambda: pool.put(array), copy, least=7)
-    return {"put_warm": array.nbytes / put, "memcpy_all": array.nbytes / copied}
+        sample = times(effort, 7, put_warm=lambda: pool.put(array), memcpy_all=copy)
+    return rates(array.nbytes, sample)
 
 
 def _get(pool: Pool, effort: Effort) -> Sample:
@@ -158,26 +142,26 @@ def _get(pool: Pool, effort: Effort) -> Sample:
     if not np.shares_memory(pool.get(small), pool.get(small)):
         raise NotOffered  # it copies
     large = pool.put(np.zeros(1000 * tasks.MB // 8))
-    of_small, of_large = times(effort, lambda: pool.get(small), lambda: pool.get(large))
-    return {"get_1MB": of_small, "get_1GB": of_large}
+    return times(effort, get_1MB=lambda: pool.get(small), get_1GB=lambda: pool.get(large))
 
 
 def _by_ref(pool: Pool, effort: Effort) -> Sample:
     ref = pool.put(tasks.array())
-    without, with_ref = times(
-        effort, lambda: pool.call(tasks.empty), lambda: pool.call(tasks.take, ref), block=20
-    )
-    return {"by_ref": with_ref - without}
+    bare, taken = lambda: pool.call(tasks.empty), lambda: pool.call(tasks.take, ref)
+    sample = times(effort, block=20, bare=bare, taken=taken)
+    return {"by_ref": sample["taken"] - sample["bare"]}
 
 
 def _returns(pool: Pool, effort: Effort) -> Sample:
     for _ in range(3):  # warm, as far as the pool can be
         pool.call(tasks.make)
     inside: list[float] = []
-    returned, _ = times(
-        effort, lambda: pool.call(tasks.make), lambda: inside.append(pool.call(tasks.make_and_copy))
+    sample = times(
+        effort,
+        returns=lambda: pool.call(tasks.make),
+        make_and_copy=lambda: inside.append(pool.call(tasks.make_and_copy)),
     )
-    return {"returns": returned, "make_and_copy": statistics.median(inside)}
+    return sample | {"make_and_copy": statistics.median(inside)}
 
 
 def _calls(pool: Pool, *actors: Any) -> None:
@@ -185,13 +169,17 @@ def _calls(pool: Pool, *actors: Any) -> None:
     pool.told([pool.tell(actor) for _ in range(CALLS) for actor in actors])
 
 
-def _actor(pool: Pool, effort: Effort, *, cls: type, name: str) -> Sample:
+def _actor(pool: Pool, effort: Effort, cls: type = tasks.Actor, name: str = "actor") -> Sample:
     actor = pool.actor(cls)
     burst = partial(_calls, pool, actor)
     burst()
-    (sync,) = times(effort, lambda: pool.told([pool.tell(actor)]), least=20)
-    (seconds,) = times(effort, burst)
-    return {f"{name}_sync": sync, f"{name}_async": CALLS / seconds}
+    one_call = {f"{name}_sync": lambda: pool.told([pool.tell(actor)])}
+    sample = times(effort, 20, **one_call)
+    return sample | rates(CALLS, times(effort, **{f"{name}_async": burst}))
+
+
+def _async_actor(pool: Pool, effort: Effort) -> Sample:
+    return _actor(pool, effort, tasks.AsyncActor, "async_actor")
 
 
 def _cores(pool: Pool, effort: Effort) -> Sample:
@@ -205,8 +193,8 @@ def _cores(pool: Pool, effort: Effort) -> Sample:
     }
     for figure, action in actions.items():
         action()
-        (seconds,) = times(effort, action)
-        sample[figure] = (1 if figure == "calls_1_1" else WORKERS) * CALLS / seconds
+        count = (1 if figure == "calls_1_1" else WORKERS) * CALLS
+        sample |= rates(count, times(effort, **{figure: action}))
     return sample
 
 
@@ -223,8 +211,7 @@ def _tree(pool: Pool, effort: Effort) -> Sample:
         if pool.gather(refs) != [sum(range(count))]:
             raise RuntimeError("a leaf was lost")
 
-    (seconds,) = times(effort, reduce, least=1)
-    return {"tree": (2 * count - 1) / seconds}
+    return rates(2 * count - 1, times(effort, 1, tree=reduce))
 
 
 def _wait(pool: Pool, effort: Effort) -> Sample:
@@ -235,8 +222,7 @@ def _wait(pool: Pool, effort: Effort) -> Sample:
         while refs:
             _, refs = pool.wait(refs)
 
-    (seconds,) = times(effort, one_by_one, least=1)
-    return {"wait_each": seconds}
+    return times(effort, 1, wait_each=one_by_one)
 
 
 def _contains(pool: Pool, effort: Effort) -> Sample:
@@ -248,25 +234,13 @@ def _contains(pool: Pool, effort: Effort) -> Sample:
 
     if pool.gather(there_and_back()[-1:]) != [INSIDE - 1]:
         raise NotOffered
-    (seconds,) = times(effort, there_and_back)
-    return {"contains": seconds}
+    return times(effort, contains=there_and_back)
 
 
+_PUTS = _memory, _put_cold, _put_warm, _get, _dict
+_TASKS = _empty, _paced, _burst, _by_ref, _returns
+_CALLS = _actor, _async_actor, _cores, _tree, _wait, _contains
 _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
-    "memory": _memory,
-    "put_cold": _put_cold,
-    "put_warm": _put_warm,
-    "get": _get,
-    "dict": _dict,
-    "empty": _empty,
-    "paced": _paced,
-    "burst": _burst,
-    "by_ref": _by_ref,
-    "returns": _returns,
-    "actor": partial(_actor, cls=tasks.Actor, name="actor"),
-    "async_actor": partial(_actor, cls=tasks.AsyncActor, name="async_actor"),
-    "cores": _cores,
-    "tree": _tree,
-    "wait": _wait,
-    "contains": _contains,
+    each.__name__[1:]: each for each in (*_PUTS, *_TASKS, *_CALLS)
 }
+"""By row; taken in this order."""

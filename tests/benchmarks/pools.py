@@ -9,6 +9,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,27 +99,33 @@ class Effort:
 
 def times(
     effort: Effort,
-    *actions: Callable[[], Any],
     least: int = 3,
     block: int = 1,
     before: Callable[[], Any] = int,
-) -> list[float]:
+    **actions: Callable[[], Any],
+) -> Sample:
     """Median seconds of each action. They take turns, so that all see the same machine.
 
     A turn is ``block`` calls. What is done ``before`` each, and freeing what an action returns,
     isn't timed.
     """
-    samples: list[list[float]] = [[] for _ in actions]
-    end = time.perf_counter() + effort.seconds
-    while len(samples[0]) < least or (time.perf_counter() < end and len(samples[0]) < 5000):
-        for action, seconds in zip(actions, samples, strict=True):
+    samples: dict[str, list[float]] = {name: [] for name in actions}
+    end, count = time.perf_counter() + effort.seconds, 0
+    while count < least or (time.perf_counter() < end and count < 5000):
+        for name, action in actions.items():
             for _ in range(block):
                 before()
                 started = time.perf_counter()
                 result = action()
-                seconds.append(time.perf_counter() - started)
+                samples[name].append(time.perf_counter() - started)
                 del result
-    return [statistics.median(seconds) for seconds in samples]
+        count += block
+    return {name: statistics.median(seconds) for name, seconds in samples.items()}
+
+
+def rates(amount: float, sample: Sample) -> Sample:
+    """What is done in a second, of so much that takes these seconds."""
+    return {name: amount / seconds for name, seconds in sample.items()}
 
 
 def memory_of_children() -> float:
@@ -127,8 +134,18 @@ def memory_of_children() -> float:
     return float(sum(child.memory_full_info().pss for child in children))
 
 
-def processor_time() -> float:
-    """Seconds of processor that this process and all below it have used."""
+def processor() -> dict[int, float]:
+    """Seconds of a processor that this process, and each below it, has used."""
     this = psutil.Process()
-    each = (process.cpu_times() for process in (this, *this.children(recursive=True)))
-    return float(sum(times.user + times.system for times in each))
+    found = {}
+    for pid in (this.pid, *(child.pid for child in this.children(recursive=True))):
+        with suppress(OSError):  # it has ended
+            found[pid] = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3)
+    return found
+
+
+def processor_since(before: dict[int, float]) -> float:
+    """Seconds of a processor that they have used since `processor` said so."""
+    own = time.process_time()  # looking for the others takes some, too
+    now = processor() | {os.getpid(): own}
+    return sum(used - before.get(pid, 0.0) for pid, used in now.items())

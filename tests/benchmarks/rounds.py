@@ -46,22 +46,17 @@ REFS = (*ACTOR_CALLS, "tree", "wait", "contains")
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who is measured for which rows, and where.
+    """Who is measured for which rows.
 
     ``target``: see `contestants.__main__`; without one, its own module's ``measure``. ``peer``: it
     runs in the environment `PEERS`. ``every``: in each so-many-th round: the slow ones, which
-    differ by more than noise. ``one_core``: all its processes have one. ``busy``: another process
-    computes on each core. ``workers_by_core``: it has as many workers as there are cores, not
-    `pools.WORKERS`.
+    differ by more than noise.
     """
 
     rows: tuple[str, ...]
     target: str = ""
     peer: bool = False
     every: int = 1
-    one_core: bool = False
-    busy: bool = False
-    workers_by_core: bool = False
 
 
 OURS, RAY, EXECUTOR = "remotes.Workbench", ("remotes.Ray", True, 2), ("executors.processpool", True)
@@ -71,10 +66,10 @@ CONTESTANTS = {
     "pickle": Contestant(tuple(VALUES.keys() - {"function"}), "serializers.Pickle"),
     "cloudpickle": Contestant(tuple(VALUES), "serializers.Cloudpickle"),
     "workbench": Contestant((*POOL_ROWS, *REFS, *VALUES), OURS),
-    "floor-busy": Contestant(("empty",), "floor.measure", busy=True),
-    "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), OURS, busy=True),
-    "workbench-one": Contestant(("paced",), OURS, one_core=True),
-    "workbench-cores": Contestant(("cores",), OURS, workers_by_core=True),
+    "floor-busy": Contestant(("empty",), "floor.measure"),
+    "workbench-busy": Contestant((*CALLS, *ACTOR_CALLS), OURS),
+    "workbench-one": Contestant(("paced",), OURS),
+    "workbench-cores": Contestant(("cores",), OURS),
     "memory": Contestant(("spill", "full")),
     "many": Contestant(("crowd", "waiting", "queued")),
     "notebook": Contestant(("start", "memory")),
@@ -83,14 +78,16 @@ CONTESTANTS = {
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
     "processpool": Contestant(POOL_ROWS, *EXECUTOR),
-    "processpool-busy": Contestant(CALLS, *EXECUTOR, busy=True),
-    "processpool-one": Contestant(("paced",), *EXECUTOR, one_core=True),
+    "processpool-busy": Contestant(CALLS, *EXECUTOR),
+    "processpool-one": Contestant(("paced",), *EXECUTOR),
     "loky": Contestant(POOL_ROWS, "executors.loky", True),
     "ray": Contestant((*POOL_ROWS, *REFS, *VALUES), *RAY),
-    "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), *RAY, busy=True),
-    "ray-cores": Contestant(("cores",), *RAY, workers_by_core=True),
+    "ray-busy": Contestant((*CALLS, *ACTOR_CALLS), *RAY),
+    "ray-cores": Contestant(("cores",), *RAY),
     "dask": Contestant((*POOL_ROWS, *ACTOR_CALLS, "tree"), "dask.Dask", True, 2),
 }
+"""By name. Its end says where. ``-one``: all processes have one core. ``-busy``: another process
+computes on each core. ``-cores``: there are as many workers as cores, not `pools.WORKERS`."""
 
 Samples = dict[str, dict[str, list[float]]]
 """Contestant → figure → one value a round."""
@@ -143,19 +140,19 @@ def prepare_peers() -> None:
 
 
 def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sample:
-    contestant = CONTESTANTS[name]
+    contestant, where = CONTESTANTS[name], name.partition("-")[2]
     python = str(PEERS_PYTHON) if contestant.peer else sys.executable
     file, log = scratch / "sample.json", scratch / f"{name}.log"
     file.unlink(missing_ok=True)
     command = [python, "-m", "contestants", contestant.target or f"{name}.measure", str(file)]
     command += [str(effort.seconds), str(effort.divisor), *rows]
     cores = sorted(os.sched_getaffinity(0))
-    if contestant.one_core:
+    if where == "one":
         command = ["taskset", "--cpu-list", str(cores[-1]), *command]
     told = _environment(scratch)
-    if contestant.workers_by_core:
+    if where == "cores":
         told["BENCH_WORKERS"] = str(len(cores))
-    with _others(cores if contestant.busy else []), open(log, "wb") as output:
+    with _others(cores if where == "busy" else []), open(log, "wb") as output:
         process = subprocess.Popen(command, env=told, cwd=scratch, stdout=output, stderr=output)
         try:
             process.wait(PATIENCE)

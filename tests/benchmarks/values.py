@@ -88,13 +88,8 @@ def function(divisor: int = 1) -> Any:
     return weighted
 
 
-_ARRAYS = array, strided, arrays
-_FRAMES = numeric, objects, arrow
-_OTHERS = ints, points, text, function
-
-VALUES: dict[str, Callable[[int], Any]] = {
-    make.__name__: make for make in (*_ARRAYS, *_FRAMES, *_OTHERS)
-}
+_ALL = array, strided, arrays, numeric, objects, arrow, ints, points, text, function
+VALUES: dict[str, Callable[[int], Any]] = {make.__name__: make for make in _ALL}
 """By the key of its row."""
 
 

@@ -275,12 +275,10 @@ def main() -> None:
             else:
                 answer = getattr(driver, command[0])(*command[1:]) or ""
             print("done", answer, flush=True)
-        except WorkbenchError as error:
-            print("failed", type(error).__name__, repr(str(error)), flush=True)
-        except OSError as error:
-            if error.errno != errno.EMFILE:
+        except (WorkbenchError, OSError) as error:
+            if not isinstance(error, WorkbenchError) and error.errno != errno.EMFILE:
                 raise
-            print("failed", "OSError", repr(str(error)), flush=True)
+            print("failed", type(error).__name__, repr(str(error)), flush=True)
         except Exception:
             print("broken", repr(traceback.format_exc()), flush=True)
         command = sys.stdin.readline().split()

@@ -23,7 +23,7 @@ from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
 from tests.chaos.values import is_right
 from tests.leaks import descriptors, eventually
 from tests.patience import THOROUGH
-from tests.process.processes import Processes, few_descriptors, segments
+from tests.process.processes import Processes, few_descriptors, segments, stopped
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.engine.queries import Lookup, Names
@@ -232,15 +232,10 @@ class Chaos:
     def _kill_all_but(self, before: set[int]) -> None:
         """Workers that were born while there were few descriptors: each would put that limit back
         after its tasks, whatever it is given from outside."""
-        forkserver = self._processes.forkserver()
-        forkserver.suspend()  # so that none is just being born
-        try:
-            assert eventually(lambda: forkserver.status() == psutil.STATUS_STOPPED)
+        with stopped(self._processes.forkserver()):  # so that none is just being born
             for worker in self._processes.workers():
                 if worker.pid not in before:
                     worker.kill()
-        finally:
-            forkserver.resume()
 
     def _duel(self, name: str) -> None:
         """One reads what another moves to disk, while a third writes."""
@@ -253,11 +248,8 @@ class Chaos:
 
     def _look_at_memory(self) -> None:
         """Never is more of it touched than there may be."""
-        self._server.suspend()  # so that none changes hands meanwhile
-        assert eventually(lambda: self._server.status() == psutil.STATUS_STOPPED)
-        touched = sum(segments(self._server.pid).values())
-        self._server.resume()
-        assert touched <= MEMORY
+        with stopped(self._server):  # so that none changes hands meanwhile
+            assert sum(segments(self._server.pid).values()) <= MEMORY
 
     def _command(self, driver: Driver) -> tuple[str, ...]:
         number = str(next(self._numbers) + self.chance.randrange(4))

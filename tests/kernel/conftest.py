@@ -9,9 +9,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -23,6 +24,12 @@ from tests.patience import TIMEOUT
 PATIENT = f"__import__('workbench.ipython.progress', fromlist=['x']).AFTER = {TIMEOUT}"
 """What is shown of an object waits for the server, which may be busy, for longer than usual; and no
 %put or %get takes so long that a line tells how far it is."""
+
+
+def _reply(get: Callable[..., Any], to: str) -> Any:
+    """The reply to that message; others are left out."""
+    messages = iter(lambda: get(timeout=TIMEOUT), None)
+    return next(each for each in messages if each["parent_header"].get("msg_id") == to)
 
 
 class Cell:
@@ -107,23 +114,22 @@ class Kernel:
         self._environment = {"WORKBENCH_GLANCE": str(TIMEOUT), **environment}
         self._start()
 
-    def _start(self) -> None:
-        for attempt in range(3):
-            self.manager = KernelManager(kernel_name="python3")
-            self.manager.start_kernel(
-                env={**os.environ, **self._environment},
-                # All of one home share a file, and say under a cell when it is locked.
-                extra_arguments=["--HistoryManager.hist_file=:memory:"],
-            )
-            try:
-                return self._connect()
-            except RuntimeError:  # of two that start at once, both had found the same port free
-                self.client.stop_channels()
-                self.manager.shutdown_kernel(now=True)
-                self.manager.cleanup_resources()
-                if attempt == 2:
-                    raise
-        return None
+    def _start(self, tries: int = 3) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(
+            env={**os.environ, **self._environment},
+            # All of one home share a file, and say under a cell when it is locked.
+            extra_arguments=["--HistoryManager.hist_file=:memory:"],
+        )
+        try:
+            self._connect()
+        except RuntimeError:  # of two that start at once, both had found the same port free
+            self.client.stop_channels()
+            self.manager.shutdown_kernel(now=True)
+            self.manager.cleanup_resources()
+            if tries == 1:
+                raise
+            self._start(tries - 1)
 
     def _connect(self) -> None:
         self.client: BlockingKernelClient = self.manager.client()
@@ -138,11 +144,7 @@ class Kernel:
         """Send a cell; as a person at a notebook does, unless ``headless`` or at a ``console``."""
         content = {"code": code, "store_history": True, "allow_stdin": not headless}
         metadata = {} if console else {"cellId": code[:9]}
-        message = self.client.session.msg("execute_request", content, metadata=metadata)
-        cell = Cell(message["header"]["msg_id"])
-        self.client.shell_channel.send(message)
-        self._cells[cell.id] = cell
-        return cell
+        return self._send(self.client.session.msg("execute_request", content, metadata=metadata))
 
     def tell(self, widget: str, subshell: str = "", **said: Any) -> Cell:
         """Say something to a widget, as its page does; what comes of it."""
@@ -153,7 +155,11 @@ class Kernel:
         message = self.client.session.msg("comm_msg", {"comm_id": widget, "data": data})
         if subshell:
             message["header"]["subshell_id"] = subshell
-        cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
+        return self._send(message)
+
+    def _send(self, message: dict[str, Any]) -> Cell:
+        cell = Cell(message["header"]["msg_id"])
+        self._cells[cell.id] = cell
         self.client.shell_channel.send(message)
         return cell
 
@@ -161,9 +167,7 @@ class Kernel:
         """Send a cell and wait until it has ended (what it started may go on)."""
         cell = self.start(code, headless, console)
         self.until(lambda: cell.idle)
-        reply = self.client.get_shell_msg(timeout=TIMEOUT)
-        while reply["parent_header"].get("msg_id") != cell.id:
-            reply = self.client.get_shell_msg(timeout=TIMEOUT)
+        reply = _reply(self.client.get_shell_msg, cell.id)
         if reply["content"]["status"] == "error":
             cell.error = reply["content"]["ename"]
         return cell
@@ -209,9 +213,8 @@ class Kernel:
             try:
                 self._take(self.client.get_iopub_msg(timeout=deadline - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(
-                    f"waited in vain; cells: {[*self._cells.values()][-5:]}"
-                ) from None
+                last = [*self._cells.values()][-5:]
+                raise AssertionError(f"waited in vain; cells: {last}") from None
 
     def _take(self, message: dict[str, Any]) -> None:
         cell = self._cells.get(message["parent_header"].get("msg_id", ""))
@@ -248,9 +251,7 @@ class Kernel:
         """Have the kernel begin another thread for messages, as JupyterLab does for widgets."""
         request = self.client.session.msg("create_subshell_request")
         self.client.control_channel.send(request)
-        reply = self.client.get_control_msg(timeout=TIMEOUT)
-        while reply["parent_header"].get("msg_id") != request["header"]["msg_id"]:
-            reply = self.client.get_control_msg(timeout=TIMEOUT)
+        reply = _reply(self.client.get_control_msg, request["header"]["msg_id"])
         return str(reply["content"]["subshell_id"])
 
     def says(self, pattern: str) -> bool:
@@ -282,6 +283,8 @@ class Kernel:
         self.manager.context.term()
 
 
+K = TypeVar("K", bound=Kernel)
+
 Gates = Callable[[], Gate]
 """The fixture ``gates``: makes one."""
 
@@ -289,18 +292,28 @@ Opens = Callable[..., Kernel]
 """The fixture ``notebook``: opens one of a name, with these environment variables."""
 
 
+def opens(make: Callable[[dict[str, str]], K]) -> Iterator[Callable[..., K]]:
+    """What opens notebooks; ``make`` makes one, of an environment. Their sessions end then."""
+    kernels: list[K] = []
+
+    def start(name: str = "", **more: str) -> K:
+        named = {"JPY_SESSION_NAME": name} if name else {}
+        kernels.append(make({**named, **more}))
+        return kernels[-1]
+
+    yield start
+    for kernel in kernels:
+        if kernel.manager.is_alive():
+            kernel.run("%load_ext workbench\n%workbench stop")
+        kernel.stop()
+
+
 @pytest.fixture
 def gates(tmp_path: Path) -> Iterator[Gates]:
     """Makes gates at which cells stop."""
-    made: list[Gate] = []
-
-    def make() -> Gate:
-        made.append(Gate(tmp_path / f"gate {len(made)}"))
-        return made[-1]
-
-    yield make
-    for gate in made:
-        gate.close()
+    numbers = count()
+    with ExitStack() as made:
+        yield lambda: made.enter_context(closing(Gate(tmp_path / f"gate {next(numbers)}")))
 
 
 @pytest.fixture
@@ -387,16 +400,5 @@ def fresh(kernel: Kernel) -> Iterator[Kernel]:
 @pytest.fixture
 def notebook(runtime_dir: str) -> Iterator[Opens]:
     """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
-    kernels: list[Kernel] = []
-
-    def start(name: str = "", **more: str) -> Kernel:
-        named = {"JPY_SESSION_NAME": name} if name else {}
-        environment = {"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_WORKERS": "2"}
-        kernels.append(Kernel({**environment, **named, **more}))
-        return kernels[-1]
-
-    yield start
-    for kernel in kernels:
-        if kernel.manager.is_alive():
-            kernel.run("%load_ext workbench\n%workbench stop")
-        kernel.stop()
+    environment = {"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_WORKERS": "2"}
+    yield from opens(lambda more: Kernel({**environment, **more}))

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import psutil
@@ -212,12 +213,5 @@ def gate(runtime: str) -> Iterator[Gate]:
 @pytest.fixture
 def script(runtime: str) -> Iterator[Scripts]:
     """Starts drivers in processes of their own; what still runs at the end is killed."""
-    scripts: list[Script] = []
-
-    def start(text: str, *arguments: str) -> Script:
-        scripts.append(Script(text, *arguments))
-        return scripts[-1]
-
-    yield start
-    for each in scripts:
-        each.close()
+    with ExitStack() as started:
+        yield lambda *text: started.enter_context(closing(Script(*text)))

@@ -32,6 +32,8 @@ CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 OF_IPYTHON = re.compile(r"_|__|___|_\d+|_i\d*|_ii|_iii|_oh|_dh|_ih|_exit_code|__builtins__")
 
+TWIN = logging.getLogger("twin")
+
 RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
@@ -123,27 +125,18 @@ class Look:
         return ""
 
     def _state(self, value: Any) -> str:
-        state = dict(getattr(value, "__dict__", {}))
-        for kind in type(value).__mro__:
-            for name in vars(kind).get("__slots__", ()):
-                if hasattr(value, name):
-                    state[name] = getattr(value, name)
-        for name in ("default_factory", "maxlen"):  # of collections
-            if getattr(value, name, None) is not None:
-                state[name] = getattr(value, name)
-        return self._pairs(state)
+        slots = (n for kind in type(value).__mro__ for n in vars(kind).get("__slots__", ()))
+        state = {n: getattr(value, n) for n in slots if hasattr(value, n)}
+        of_collections = {n: getattr(value, n, None) for n in ("default_factory", "maxlen")}
+        state |= {n: v for n, v in of_collections.items() if v is not None}
+        return self._pairs({**getattr(value, "__dict__", {}), **state})
 
     def _class(self, kind: type) -> str:
         if kind.__module__ != "__main__":
             return f"class {kind.__qualname__}"
-        private = {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__"}
-        own = {n: v for n, v in vars(kind).items() if n not in private}
-        plain = {
-            n: v
-            for n, v in own.items()
-            if not isinstance(v, types.MemberDescriptorType | property | classmethod | staticmethod)
-            and not n.startswith("_")
-        }
+        hidden = types.MemberDescriptorType | property | classmethod | staticmethod
+        own = {n: v for n, v in vars(kind).items() if not n.startswith("_")}
+        plain = {n: v for n, v in own.items() if not isinstance(v, hidden)}
         return f"class {kind.__qualname__}({self._all(kind.__bases__)}) {self._pairs(plain)}"
 
     def _function(self, function: types.FunctionType) -> str:
@@ -202,11 +195,7 @@ def settings() -> dict[str, str]:
         "directory": os.getcwd(),
         "path": sys.path,
         "recursion": sys.getrecursionlimit(),
-        "logging": {
-            name: (each.level, len(each.handlers))
-            for name in ("root", "twin")
-            for each in [logging.getLogger(name)]
-        },
+        "logging": [(each.level, len(each.handlers)) for each in (logging.root, TWIN)],
         "locale": locale.setlocale(locale.LC_ALL),
         "time zone": time.tzname,
     }
@@ -229,34 +218,25 @@ def described(namespace: Mapping[str, Any]) -> str:
     )
 
 
-START: dict[str, Any] = {}
+ENVIRON, CWD, PATH, FILTERS = dict(os.environ), os.getcwd(), [*sys.path], [*warnings.filters]
+ERR, OPTIONS = np.geterr(), np.get_printoptions()
+LIMIT, LOCALE = sys.getrecursionlimit(), locale.setlocale(locale.LC_ALL)
 
 
 def begin() -> None:
-    """Remember the settings, at the first time, and have them as they were then at each other."""
-    if not START:
-        START.update(
-            environ=dict(os.environ),
-            cwd=os.getcwd(),
-            path=[*sys.path],
-            filters=[*warnings.filters],
-            err=np.geterr(),
-            options=np.get_printoptions(),
-            limit=sys.getrecursionlimit(),
-            locale=locale.setlocale(locale.LC_ALL),
-        )
+    """Have the settings as they were when this module was imported, before any cell."""
     os.environ.clear()
-    os.environ.update(START["environ"])
-    os.chdir(START["cwd"])
-    sys.path[:] = START["path"]
-    warnings.filters[:] = START["filters"]
-    np.seterr(**START["err"])
-    np.set_printoptions(**START["options"])
-    sys.setrecursionlimit(START["limit"])
+    os.environ.update(ENVIRON)
+    os.chdir(CWD)
+    sys.path[:] = PATH
+    warnings.filters[:] = FILTERS
+    np.seterr(**ERR)
+    np.set_printoptions(**OPTIONS)
+    sys.setrecursionlimit(LIMIT)
     decimal.setcontext(decimal.Context())
     time.tzset()
-    locale.setlocale(locale.LC_ALL, START["locale"])
-    logging.getLogger("twin").setLevel(0)
+    locale.setlocale(locale.LC_ALL, LOCALE)
+    TWIN.setLevel(0)
     logging.root.setLevel(logging.WARNING)
     logging.root.handlers.clear()
     if (pandas := sys.modules.get("pandas")) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import limits
@@ -42,12 +43,12 @@ def measure(rows: Collection[str], effort: Effort) -> Sample:
     workbench.init(workers=1, memory="3GB")
     try:
         ten_stored, large_stored = _stored(ten), _stored(large)
-        (check,) = times(effort, lambda: _check(ten_stored, ten), least=20)
+        sample = times(effort, 20, check_ten=lambda: _check(ten_stored, ten))
         with limits.memcpy_by_all_cores(large["array"]) as copy:
-            checked, copied = times(effort, lambda: _check(large_stored, large), copy, least=5)
+            check = partial(_check, large_stored, large)
+            return sample | times(effort, 5, check_1GB=check, memcpy_1GB=copy)
     finally:
         workbench.shutdown()
-    return {"check_ten": check, "check_1GB": checked, "memcpy_1GB": copied}
 
 
 def _stored(variables: dict[str, Any]) -> Bindings:

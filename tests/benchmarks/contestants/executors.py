@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 from pools import WORKERS, Pool
-
-
-def processpool() -> Pool:
-    return ExecutorPool(ProcessPoolExecutor)
-
-
-def loky() -> Pool:
-    import loky
-
-    return ExecutorPool(loky.get_reusable_executor)
 
 
 class ExecutorPool(Pool):
@@ -39,3 +30,12 @@ class ExecutorPool(Pool):
 
     def gather(self, refs: Sequence[Any]) -> list[Any]:
         return [future.result() for future in refs]
+
+
+def loky() -> Pool:
+    import loky
+
+    return ExecutorPool(loky.get_reusable_executor)
+
+
+processpool = partial(ExecutorPool, ProcessPoolExecutor)

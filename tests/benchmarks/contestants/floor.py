@@ -18,10 +18,10 @@ LOOK = 0.0003
 
 
 def measure(rows: Collection[str], effort: Effort) -> Sample:
-    return {"empty": _empty(LOOK, effort), "empty_asleep": _empty(0.0, effort)}
+    return _empty("empty", LOOK, effort) | _empty("empty_asleep", 0.0, effort)
 
 
-def _empty(look: float, effort: Effort) -> float:
+def _empty(name: str, look: float, effort: Effort) -> Sample:
     """Seconds of one empty task."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -38,10 +38,10 @@ def _empty(look: float, effort: Effort) -> float:
         return pickle.loads(_receive(ours, look))
 
     call()
-    (seconds,) = times(effort, call, least=20)
+    sample = times(effort, 20, **{name: call})
     ours.close()
     os.waitpid(pid, 0)
-    return seconds
+    return sample
 
 
 def _receive(sock: socket.socket, look: float) -> bytes:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import tasks
@@ -39,18 +39,16 @@ def _crowd(effort: Effort) -> Sample:
     for name, (most, value) in OBJECTS.items():
         count = most // effort.divisor
 
-        def put(value: Any = value) -> workbench.ObjectRef:
-            return workbench.put(value)
-
+        put = partial(workbench.put, value)
         with session("4GB"):
             held = [put() for _ in range(1000)]
             workbench.wait(held[-1:], timeout=0)
-            (sample[f"put_alone_{name}"],) = times(effort, put, least=50)
+            sample |= times(effort, 50, **{f"put_alone_{name}": put})
             before = _server().memory_full_info().uss
             held += [put() for _ in range(count)]
             workbench.wait(held[:1], timeout=0)  # it has taken in all of them
             sample[f"per_object_{name}"] = (_server().memory_full_info().uss - before) / count
-            (sample[f"put_crowded_{name}"],) = times(effort, put, least=50)
+            sample |= times(effort, 50, **{f"put_crowded_{name}": put})
             del held
     return sample
 
@@ -64,13 +62,13 @@ def _waiting(effort: Effort) -> Sample:
 
     with _gated() as (gate, path):
         last = workbench.remote(tasks.pass_gate).remote(path)
-        (alone,) = times(effort, call, least=20)
+        alone = times(effort, 20, task_alone=call)
         crowd = [take.remote(last) for _ in range(TASKS // effort.divisor)]
         call()
-        (beside,) = times(effort, call, least=20)
+        crowded = times(effort, 20, task_crowded=call)
         gate.open()
         workbench.get(crowd)
-    return {"task_alone": alone, "task_crowded": beside}
+    return alone | crowded
 
 
 def _queued(effort: Effort) -> Sample:
@@ -89,13 +87,13 @@ def _queued(effort: Effort) -> Sample:
             "ask": lambda: workbench.wait([last], timeout=0),
         }
         for figure, action in actions.items():
-            (sample[f"{figure}_alone"],) = times(effort, action, least=20)
+            sample |= times(effort, 20, **{f"{figure}_alone": action})
         before = _server().memory_full_info().pss
         submitted += [empty.remote() for _ in range(count)]
         actions["call"]()
         sample["per_task_server"] = (_server().memory_full_info().pss - before) / count
         for figure, action in actions.items():
-            (sample[f"{figure}_crowded"],) = times(effort, action, least=20)
+            sample |= times(effort, 20, **{f"{figure}_crowded": action})
         gate.open(WORKERS)
         workbench.get(submitted)
     return sample

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import limits
 import numpy as np
 import tasks
-from pools import Effort, Sample, times
+from pools import Effort, Sample, rates, times
 
 import workbench
 from workbench.config import load
@@ -40,7 +40,7 @@ def _spill(effort: Effort) -> Sample:
     """100 MB to disk, beside `sendfile`; and read back and added up, beside `readv` and that."""
     array = np.random.default_rng(1).random(tasks.ELEMENTS)
     warm = np.empty_like(array)
-    seconds: dict[str, list[float]] = {}
+    rounds: list[Sample] = []
     limits.settle_memory(30 * array.nbytes)
     with session("1.5GB"), limits.disk_of(_disk(), array) as (write, read):
         held = [workbench.put(array) for _ in range(12)]
@@ -59,10 +59,9 @@ def _spill(effort: Effort) -> Sample:
         }
         for _ in range(max(5, int(7 * effort.seconds))):
             held.append(workbench.put(array))
-            for name, action in actions.items():
-                (taken,) = times(Effort(0), action, least=1)
-                seconds.setdefault(name, []).append(taken)
-    return {name: array.nbytes / float(np.median(each)) for name, each in seconds.items()}
+            rounds.append(times(Effort(0), 1, **actions))
+    seconds = {name: float(np.median([each[name] for each in rounds])) for name in actions}
+    return rates(array.nbytes, seconds)
 
 
 def _full(effort: Effort) -> Sample:
@@ -71,5 +70,5 @@ def _full(effort: Effort) -> Sample:
     limits.settle_memory(50 * array.nbytes)
     with session("500MB"), limits.disk_of(_disk(), array) as (write, _):
         held = [workbench.put(array) for _ in range(8)]
-        put, written = times(effort, lambda: held.append(workbench.put(array)), write, least=10)
-    return {"put_full": array.nbytes / put, "sendfile_full": array.nbytes / written}
+        put = lambda: held.append(workbench.put(array))
+        return rates(array.nbytes, times(effort, 10, put_full=put, sendfile_full=write))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.contract.engine.systems import ENGINES, Cluster, System, system_of
-from tests.kernel.conftest import Cell, Kernel, gate, gates
+from tests.kernel.conftest import Cell, Kernel, gate, gates, opens
 
 __all__ = ["gate", "gates"]
 
@@ -167,18 +167,7 @@ def book(request: pytest.FixtureRequest, books: Books) -> Iterator[Book]:
 @pytest.fixture
 def another(system: System) -> Iterator[Opens]:
     """Opens notebooks of the test's own."""
-    opened: list[Book] = []
-
-    def start(name: str = "", **environment: str) -> Book:
-        named = {"JPY_SESSION_NAME": name} if name else {}
-        opened.append(Book(system, **named, **environment))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        if each.manager.is_alive():
-            each.run("%workbench stop")
-        each.stop()
+    yield from opens(lambda environment: Book(system, **environment))
 
 
 @pytest.fixture
