@@ -69,6 +69,7 @@ export const WORDS = {
     jobs: "No background cells. %%remote starts one.",
     workers: "No workers yet.",
     timeline: "Nothing has happened yet.",
+    history: "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on.",
   },
   lessons: {
     pins: [
@@ -80,8 +81,12 @@ export const WORDS = {
       "Pickle takes an object apart, copy brings its bytes into shared memory, load builds it again in the process that reads it first.",
       "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
     ],
+    history: [
+      "Each cell's variables are kept as they were after it. Select a cell to see what it changed.",
+      "“Check out” sets the variables to that; what a cell did elsewhere, as in files, stays. The next cell then follows that one, in a branch of its own. To come back to the present one by a name, run `%workbench branch NAME` before.",
+    ],
   },
-  can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "" },
+  can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "", look: "", checkout: "" },
   cold: "new memory: Linux clears it on first use",
   repeats: "serialized {} ×: put it once",
   least: 1_048_576,
@@ -152,6 +157,7 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
     ],
     workers_heading: "Workers · 4 · 1 of an actor",
     jobs: makeJobs(now),
+    history: makeHistory(),
     timeline: makeTimeline(roll, live, segments[4].live, now),
     speed: 5.8e9,
     hues: {
@@ -251,6 +257,25 @@ function makeJobs(now) {
   ];
 }
 
+/** The kernel draws the line; here it is straight. */
+function makeHistory(here = 3) {
+  const path = '<path d="M7 0V26" style="stroke:gray"></path>';
+  const graph = `<svg aria-hidden="true" style="display:block;width:14px;height:26px">${path}</svg>`;
+  const step = (number, changed, size) => ({
+    id: number.toString(16),
+    title: `Cell [${number + 1}]`,
+    graph,
+    changed,
+    size,
+    all: "81 MB",
+    took: "12 ms",
+    when: `14:0${number}:12`,
+    branches: number === 3 ? ["main (here)"] : [],
+    here: number === here,
+  });
+  return [step(4, "model, scores", "1.2 MB"), step(3, "nothing", ""), step(2, "data, del raw", "80 MB"), step(1, "np", "")];
+}
+
 function makeTimeline(roll, live, spilled, now) {
   const samples = [];
   const counts = [0, 0, 0];
@@ -270,7 +295,7 @@ function makeTimeline(roll, live, spilled, now) {
 /** A kernel that answers: anywidget's model, with the session behind it. */
 export class FakeModel {
   /** @param {object} world @param {string[]} parts @param {string} key */
-  constructor(world, parts = ["occupancy", "pins", "costs", "jobs"], key = "model-1") {
+  constructor(world, parts = ["occupancy", "pins", "costs", "jobs", "history"], key = "model-1") {
     this.world = world;
     this.traits = { world, parts, key };
     this.listeners = new Map();
@@ -334,6 +359,12 @@ export class FakeModel {
       answer(true, "it is here because …", { html: "<p>It is here because it has a <b>name</b>.</p>" });
     } else if (message.do === "cost") {
       answer(true, "", makeCost(row));
+    } else if (message.do === "look") {
+      answer(true, "", { html: "<p>It changed <b>data</b>.</p>" });
+    } else if (message.do === "checkout") {
+      const history = this.world.history.map((each) => ({ ...each, here: each.id === message.id }));
+      this.diff({ history });
+      answer(true, "The variables are as of cell [3], 14:02:12.");
     } else if (message.do === "spill") {
       answer(false, "it can't be spilled: arrays in worker 2 show it");
     } else {

@@ -45,7 +45,7 @@ def test_a_cell_keeps_the_static_form_and_the_model_has_all_to_draw(view: View) 
     assert "<script" not in view.data["text/html"]
     world = view.state["world"]  # all there is to draw
     assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]
-    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs"]
+    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs", "history"]
     assert "export default" in view.state["_esm"]
 
 

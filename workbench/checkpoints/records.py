@@ -27,7 +27,7 @@ class Part:
     ``box`` is the stored list that has their pickle at ``place``; ``buffers`` are its large
     buffers, by digest, each stored on its own. ``uses`` are names of functions and classes that
     the pickle refers to; ``is_code``: it has those. ``since`` is the last cell after which the
-    variables were compared.
+    variables were compared. ``kinds``: their types, in words.
     """
 
     names: tuple[str, ...]
@@ -38,6 +38,7 @@ class Part:
     nbytes: int
     is_code: bool = False
     since: int = 0
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pickle(NamedTuple):

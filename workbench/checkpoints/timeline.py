@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from workbench.checkpoints.records import MAIN, Checkpoint, History
 from workbench.engine.base import Engine
@@ -17,7 +17,8 @@ class Timeline:
     """All checkpoints, by number; each branch's last one.
 
     What it `publish`es is one object; so a kernel that dies leaves all of a checkpoint, or none.
-    The oldest checkpoints go when there are more than `MOST`, or when the store is full.
+    The oldest checkpoints go when there are more than `MOST`, or when the store is full. ``shown``
+    are all checkpoints, each branch's last one and the present branch: for other threads.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -26,6 +27,7 @@ class Timeline:
         self._known: dict[int, tuple[Checkpoint, ObjectRef]] = {}
         self.branches: dict[str, int] = {}
         self.branch = MAIN
+        self.shown: tuple[tuple[Checkpoint, ...], Mapping[str, int], str] = (), {}, MAIN
         engine.ask(WhenFull(self.drop_oldest))
 
     def load(self) -> bool:
@@ -38,6 +40,7 @@ class Timeline:
         found = self._engine.get(refs, None, False)
         self._known = {each.number: (each, ref) for each, ref in zip(found, refs, strict=True)}
         self.branches, self.branch = dict(history.branches), history.branch
+        self._show()
         return bool(self.branches)
 
     @property
@@ -93,14 +96,20 @@ class Timeline:
         if oldest is None:
             return False
         del self._known[oldest]
+        self._show()
         return True
 
     def publish(self) -> None:
         refs = {number: ref for number, (_, ref) in self._known.items()}
+        self._show()  # before the session can tell anyone that something was stored
         history = History(refs, dict(self.branches), self.branch)
         self._engine.put(history, self._name)
 
     def forget(self) -> None:
         """Drop everything, also for later kernels."""
         self._known, self.branches, self.branch = {}, {}, MAIN
+        self._show()
         self._engine.name(None, self._name)
+
+    def _show(self) -> None:
+        self.shown = tuple(self), dict(self.branches), self.branch

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workbench import config
+from workbench import config, context
 from workbench.checkpoints.keeper import Keeper
 from workbench.checkpoints.opening import Opened, opened, prepare
 from workbench.checkpoints.records import Checkpoint, Part
@@ -23,6 +26,8 @@ from workbench.format import printable
 from workbench.ipython.running_cell import RunningCell
 from workbench.report import checkpoints as texts
 from workbench.report.checkpoints import BranchTable, LostTable
+from workbench.report.history import CellHistory
+from workbench.widgets.kept import Kept
 
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
@@ -90,8 +95,7 @@ class Keeping:
         self.leave()
         if engine.can.keep or engine.ask(Lookup(_name())) is None:
             return self.keep(engine) if keep else ""
-        session = _Session(engine, self._variables, self._names)
-        session.timeline.load()
+        session = self._begin(engine)
         present = session.timeline.present
         if present is None:
             return ""
@@ -105,6 +109,15 @@ class Keeping:
         self._variables.update({name: before[name] for name in stays})
         said = texts.back_text(present, found.failed, stays)
         return f"{said} The directory is not back: {failed}." if failed else said
+
+    def _begin(self, engine: Engine) -> _Session:
+        session = _Session(engine, self._variables, self._names)
+        session.timeline.load()
+        kept = context.companion(Kept)
+        kept.timeline = session.timeline
+        with contextlib.suppress(RuntimeError):  # a terminal, which has no views
+            kept.check_out = partial(self._ask_main_thread, asyncio.get_running_loop())
+        return session
 
     def leave(self) -> None:
         """End with a session, or with a kernel that ends: what is kept stays."""
@@ -164,8 +177,7 @@ class Keeping:
         if engine.can.keep:
             raise MagicError(engine.can.keep)
         if self._session is None:
-            self._session = _Session(engine, self._variables, self._names)
-            self._session.timeline.load()
+            self._session = self._begin(engine)
         session = self._session
         began = time.perf_counter()
         session.begin(self._running.number, "", 0.0)
@@ -206,6 +218,35 @@ class Keeping:
             raise MagicError(texts.no_checkpoint_text(cell, there))
         return self._move(session, target)
 
+    def _ask_main_thread(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
+        """Go to a checkpoint, for a view's button; return the line on that. Not the main thread.
+
+        ``present``: number of the present one, as the page knows it.
+        """
+        done: Future[str] = Future()
+
+        def go() -> None:
+            try:
+                done.set_result(self._go(number, present))
+            except BaseException as error:
+                done.set_exception(error)
+
+        if self._runs:
+            raise MagicError(texts.MEANWHILE)
+        loop.call_soon_threadsafe(go)
+        return done.result()
+
+    def _go(self, number: int, present: int) -> str:
+        session = self._kept()
+        timeline = session.timeline
+        now = timeline.present
+        if self._runs or now is None or now.number != present:
+            raise MagicError(texts.MEANWHILE)
+        target = next((each for each in timeline if each.number == number), None)
+        if target is None:
+            raise MagicError(texts.DROPPED)
+        return self._move(session, target)
+
     def switch(self, branch: str) -> str:
         """Go to a branch's last checkpoint; a new branch begins with the present one."""
         session = self._kept()
@@ -223,11 +264,8 @@ class Keeping:
         rows = [(n, timeline.line(n)[0], n == timeline.branch) for n in timeline.branches]
         return BranchTable(rows)
 
-    def history(self) -> BranchTable:
-        timeline = self._kept().timeline
-        present = timeline.present
-        rows = [("", each, each is present) for each in timeline.line()]
-        return BranchTable(rows, f"Branch {timeline.branch}")
+    def history(self) -> CellHistory:
+        return CellHistory(*self._kept().timeline.shown)
 
     def finish(self) -> None:
         """Compare what waits until the notebook is idle."""
@@ -254,7 +292,7 @@ class Keeping:
         found = self._open(session, target, parts)
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
-        self._moved = True
+        self._moved |= self._runs
         return printable(texts.moved_text(target, changed, found.failed))
 
     def _open(self, session: _Session, target: Checkpoint, parts: tuple[Part, ...]) -> Opened:

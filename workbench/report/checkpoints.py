@@ -18,6 +18,10 @@ INTERRUPTED = (
     "What this cell changed isn't kept yet: that was interrupted. The next cell's end does it."
 )
 
+MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again when it has ended."
+
+DROPPED = "The variables as of this cell aren't kept any more."
+
 NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
@@ -112,12 +116,12 @@ class BranchTable(Rich):
     title: str = "Branches"
 
     def _text(self) -> str:
-        return self._table().text()
+        return self.table().text()
 
     def _repr_html_(self) -> str:
-        return page(self.title, self._table().html())
+        return page(self.title, self.table().html())
 
-    def _table(self) -> Table:
+    def table(self) -> Table:
         rows = tuple(
             (
                 f"{label} (here)".strip() if here else label,
@@ -125,12 +129,18 @@ class BranchTable(Rich):
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 human_seconds(each.seconds),
                 human_bytes(each.nbytes),
-                _names([*each.changed, *(f"del {name}" for name in each.deleted)]) or "nothing",
+                changed_text(each),
             )
             for label, each, here in self.rows
         )
         head = ("branch", "cell", "when", "took", "size", "changed")
         return Table(head, rows, ("took", "size"))
+
+
+def changed_text(checkpoint: Checkpoint) -> str:
+    """Return the variables that a cell changed, or `nothing`."""
+    deleted = [f"del {name}" for name in checkpoint.deleted]
+    return _names([*checkpoint.changed, *deleted]) or "nothing"
 
 
 def _cell(checkpoint: Checkpoint) -> str:

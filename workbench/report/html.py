@@ -22,8 +22,10 @@ from workbench.format import (
     human_seconds,
 )
 from workbench.report import facts, view_texts
+from workbench.report.checkpoints import NONE_KEPT
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
+from workbench.report.history import CellHistory
 from workbench.report.lanes import Lane, lanes
 from workbench.report.markup import (
     Html,
@@ -52,7 +54,7 @@ LEVELS = "▁▂▃▄▅▆▇█"
 EVERY = 5
 """Seconds that a character of the timeline stands for."""
 
-Block = str | Strip | Key | Table
+Block = str | Strip | Key | Table | CellHistory
 """Elements of a view, below each other."""
 
 
@@ -61,8 +63,8 @@ class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
-    answered yet. ``process``: a bar of this process's own memory. Raises `ValueError` if there is
-    no such part.
+    answered yet. ``process``: a bar of this process's own memory; ``history``: the cells whose
+    variables are kept, if any. Raises `ValueError` if there is no such part.
     """
 
     parts: tuple[str, ...]
@@ -70,6 +72,7 @@ class Still(Rich):
     held: Held | None = None
     late: bool = False
     process: view_texts.Bar | None = None
+    history: CellHistory | None = None
 
     def __post_init__(self) -> None:
         wrong = [part for part in self.parts if part not in PARTS]
@@ -78,7 +81,7 @@ class Still(Rich):
 
     def _text(self) -> str:
         sections = []
-        for part in self.parts:
+        for part in self._shown():
             blocks = [block_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, "\n".join(wrap(self.caption(), COLUMNS))])
@@ -86,7 +89,7 @@ class Still(Rich):
     def html(self) -> Html:
         """Return HTML for a page: no scripts, no style sheet; readable where styles are removed."""
         inside = []
-        for part in self.parts:
+        for part in self._shown():
             inside += [heading(part.capitalize()), *map(block_html, self._blocks(part))]
         return page(*inside, muted(self.caption()))
 
@@ -100,13 +103,22 @@ class Still(Rich):
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
+    def _shown(self) -> list[str]:
+        """Return its parts; the history among others only if there is one."""
+        has_history = self.history is not None or len(self.parts) == 1
+        return [part for part in self.parts if part != "history" or has_history]
+
     def _blocks(self, part: str) -> list[Block]:
+        if part == "history":
+            return [self.history or NONE_KEPT]
         blocks = VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
         has_bar = part == "occupancy" and self.process is not None
         return [*blocks, *bar_blocks(self.process)] if has_bar and self.process else blocks
 
 
 def block_text(block: Block) -> str:
+    if isinstance(block, CellHistory):
+        block = block.table()
     if isinstance(block, Table):
         return block.text(COLUMNS)
     if isinstance(block, Strip):
@@ -367,5 +379,5 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
 }
 """In the order of the dashboard."""
 
-PARTS = tuple(VIEWS)
+PARTS = (*VIEWS, "history")
 """All views, in the order of the dashboard."""

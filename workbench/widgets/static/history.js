@@ -1,0 +1,133 @@
+// The view of kept variables: cells in a line with branches, what the selected one changed, Check out.
+
+import { button, h, inline, pane, say, setAttr, setChildren, setText, taken, uniqueId, withCode } from "./dom.js";
+import { Selected, fillMarkup } from "./details.js";
+import { GONE } from "./store.js";
+
+/** What the selected cell changed, its source, and the button. */
+class Changes extends Selected {
+  constructor(session) {
+    super(session, "What the cell changed", "history");
+    this.answer = h("div", { class: "wb-answer" });
+    this.full.append(this.answer, this.cant);
+    this.out = button("Check out", () => this.checkOut());
+    this.buttons = inline("wb-buttons", this.out);
+    this.bar.prepend(this.buttons);
+    this.known = "";
+  }
+
+  update(row) {
+    const { store } = this.session;
+    this.show(() => {
+      setText(this.note, "");
+      this.answer.replaceChildren();
+      this.known = "";
+    }, row);
+    this.buttons.hidden = row == null;
+    if (!row) return;
+    const facts = [row.when, row.took && `took ${row.took}`, row.size && `changed ${row.size}`, `${row.all} in all`];
+    setText(this.facts, facts.filter(Boolean).join(" · "));
+    this.out.hidden = Boolean(store.world.words.can.checkout);
+    this.out.disabled = !store.usable || row.here;
+    setAttr(this.out, "title", row.here ? "The variables are as they were after this cell" : null);
+    this.tellCant("checkout");
+    if (!store.usable) setText(this.note, store.world.ended ?? GONE);
+    else this.look(row);
+  }
+
+  /** Asks what the cell changed; again when more of that is known. */
+  look({ id, changed, size }) {
+    const known = [id, changed, size].join("\n");
+    if (known === this.known) return;
+    this.known = known;
+    this.session.actions.ask({ do: "look", id }, ({ state, text, answer }) => {
+      if (known !== this.known) return;
+      if (answer?.ok) fillMarkup(this.answer, answer.html);
+      if (state !== "noted") say(this.note, text, state);
+    });
+  }
+
+  /** The kernel refuses if the variables aren't any more those that this page shows as present. */
+  checkOut() {
+    const present = this.session.store.world.history.find(({ here }) => here)?.id;
+    this.ask("checkout", null, { present });
+  }
+}
+
+export class History {
+  constructor(session) {
+    this.session = session;
+    this.id = "";
+    this.nodes = new Map();
+    this.list = h("ul", {
+      class: "wb-scroll wb-steps",
+      role: "listbox",
+      tabindex: 0,
+      "aria-label": "Cells",
+      onkeydown: (event) => this.walked(event),
+    });
+    this.none = h("p", { class: "wb-empty" });
+    this.changes = new Changes(session);
+    this.el = pane("wb-history", "History", this.none, this.list, this.changes.el);
+  }
+
+  get rows() {
+    return this.session.store.world.history ?? [];
+  }
+
+  update({ everything, keys }) {
+    if (everything || keys.has("history")) {
+      const { rows } = this;
+      const none = this.session.store.world.words.none.history;
+      setChildren(this.none, none, () => withCode(none));
+      this.none.hidden = rows.length > 0;
+      this.list.hidden = this.changes.el.hidden = !rows.length;
+      setChildren(this.list, JSON.stringify(rows), () => {
+        this.nodes = new Map(rows.map((row) => [row.id, this.line(row)]));
+        return [...this.nodes.values()];
+      });
+    }
+    this.mark();
+  }
+
+  line(row) {
+    const { id, title, changed, size, took, when, branches, here } = row;
+    const line = inline("wb-step-line");
+    fillMarkup(line, row.graph);
+    const chips = branches.map((name) => inline("wb-chip", name));
+    return h(
+      "li",
+      {
+        class: "wb-row wb-step",
+        role: "option",
+        id: uniqueId("step"),
+        "aria-current": here && "step",
+        onclick: () => this.select(id),
+      },
+      ...[line, inline("wb-step-title", title), inline("wb-step-names", changed), inline("", ...chips)],
+      ...[inline("wb-step-size", size), inline("wb-step-took", took), inline("wb-step-when", when)],
+    );
+  }
+
+  select(id) {
+    this.id = id;
+    this.mark();
+    this.nodes.get(id).scrollIntoView({ block: "nearest" });
+  }
+
+  /** Shows which one is selected. */
+  mark() {
+    for (const [id, node] of this.nodes) setAttr(node, "aria-selected", String(id === this.id));
+    setAttr(this.list, "aria-activedescendant", this.nodes.get(this.id)?.id);
+    this.changes.update(this.rows.find(({ id }) => id === this.id) ?? null);
+  }
+
+  walked(event) {
+    const { rows } = this;
+    const at = rows.findIndex(({ id }) => id === this.id);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+    if (to === undefined) return;
+    this.select(rows[Math.min(Math.max(to, 0), rows.length - 1)].id);
+    taken(event);
+  }
+}
