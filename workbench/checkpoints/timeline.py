@@ -51,7 +51,8 @@ class Timeline:
 
     def __iter__(self) -> Iterator[Checkpoint]:
         """Iterate over all checkpoints, the oldest first."""
-        return iter([self._known[number][0] for number in sorted(self._known)])
+        known = dict(self._known)  # another thread's put may drop some
+        return iter([known[number][0] for number in sorted(known)])
 
     def next_number(self) -> int:
         return max(self._known, default=0) + 1

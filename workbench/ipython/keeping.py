@@ -27,6 +27,7 @@ from workbench.ipython.running_cell import RunningCell
 from workbench.report import checkpoints as texts
 from workbench.report.checkpoints import BranchTable, LostTable
 from workbench.report.history import CellHistory
+from workbench.report.markup import Finished
 from workbench.widgets.kept import Kept
 
 IDLE = 0.05
@@ -259,13 +260,13 @@ class Keeping:
         line = timeline.line(branch)
         return f"{texts.branch_text(branch, False)} {self._move(session, line[0], branch)}"
 
-    def branches(self) -> BranchTable:
+    def branches(self) -> Finished:
         timeline = self._kept().timeline
         rows = [(n, timeline.line(n)[0], n == timeline.branch) for n in timeline.branches]
-        return BranchTable(rows)
+        return Finished(BranchTable(rows))
 
-    def history(self) -> CellHistory:
-        return CellHistory(*self._kept().timeline.shown)
+    def history(self) -> Finished:
+        return Finished(CellHistory(*self._kept().timeline.shown))
 
     def finish(self) -> None:
         """Compare what waits until the notebook is idle."""

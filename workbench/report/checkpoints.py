@@ -129,18 +129,18 @@ class BranchTable(Rich):
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 human_seconds(each.seconds),
                 human_bytes(each.nbytes),
-                changed_text(each),
+                changed_text(each) or "nothing",
             )
             for label, each, here in self.rows
         )
         head = ("branch", "cell", "when", "took", "size", "changed")
-        return Table(head, rows, ("took", "size"))
+        return Table(head, rows, ("took", "size"), flexible=("changed",))
 
 
 def changed_text(checkpoint: Checkpoint) -> str:
-    """Return the variables that a cell changed, or `nothing`."""
+    """Return the variables that a cell changed; '' if there are none."""
     deleted = [f"del {name}" for name in checkpoint.deleted]
-    return _names([*checkpoint.changed, *deleted]) or "nothing"
+    return _names([*checkpoint.changed, *deleted])
 
 
 def _cell(checkpoint: Checkpoint) -> str:

@@ -13,7 +13,7 @@ from workbench.checkpoints.records import Checkpoint
 from workbench.format import human_bytes, human_seconds
 from workbench.report import graph
 from workbench.report.checkpoints import BranchTable, changed_text
-from workbench.report.markup import Html, Rich, Table, clip, heading, muted, page, pre
+from workbench.report.markup import Html, Rich, Table, clip, code, heading, muted, page, pre
 
 MOST_ROWS = 30
 """Cells in a notebook's file."""
@@ -73,11 +73,13 @@ class CellHistory(Rich):
         if found is None:
             return Html()
         rows = tuple(_changes(found))
-        head = ("variable", "type", "size", "")
+        head = ("variable", "type", "size", "note")
         source = found.source.strip()
         shown = source[:MOST_SOURCE] + ("…" if len(source) > MOST_SOURCE else "")
         table = Table(head, rows, ("size",)).html() if rows else muted("No variable was changed.")
-        return page(table, pre(shown) if source else muted("From here on the variables are kept."))
+        if not source:
+            return page(table, muted("From here on the variables are kept."))
+        return page(table, heading("Source"), pre(shown))
 
     @cached_property
     def _graph(self) -> list[graph.Junction]:
@@ -93,7 +95,7 @@ class CellHistory(Rich):
             PageCheckpoint(
                 f"{each.number:x}",
                 f"Cell [{each.cell}]",
-                graph.drawn(row, width, each.number == here),
+                str(graph.drawn(row, width, each.number == here)),
                 changed_text(each).replace("`", ""),
                 human_bytes(size) if (size := _changed_bytes(each)) else "",
                 human_bytes(each.nbytes),
@@ -144,7 +146,7 @@ def _changes(found: Checkpoint) -> list[tuple[str, str, str, str]]:
             rows.append((name, kind, human_bytes(part.nbytes), with_others))
         elif name in found.plain:
             value = found.plain[name]
-            rows.append((name, type(value).__name__, "", clip(repr(value), 60)))
+            rows.append((name, type(value).__name__, "", code(clip(repr(value), 60))))
         elif name in found.modules:
             rows.append((name, "module", "", found.modules[name]))
     rows += [(name, "", "", "deleted") for name in found.deleted]

@@ -60,7 +60,7 @@ export class History {
     this.id = "";
     this.nodes = new Map();
     this.list = h("ul", {
-      class: "wb-scroll wb-steps",
+      class: "wb-scroll",
       role: "listbox",
       tabindex: 0,
       "aria-label": "Cells",
@@ -104,7 +104,7 @@ export class History {
         "aria-current": here && "step",
         onclick: () => this.select(id),
       },
-      ...[line, inline("wb-step-title", title), inline("wb-step-names", changed), inline("", ...chips)],
+      ...[line, inline("wb-step-title", title), inline("wb-step-what", inline("wb-step-names", changed), ...chips)],
       ...[inline("wb-step-size", size), inline("wb-step-took", took), inline("wb-step-when", when)],
     );
   }
