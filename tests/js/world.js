@@ -82,7 +82,7 @@ export const WORDS = {
       "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
     ],
     history: [
-      "Each cell's variables are kept as they were after it. Select a cell to see what it changed.",
+      "The variables are kept as they were after each cell: select one to see what it changed.",
       "“Check out” sets the variables to that; what a cell did elsewhere, as in files, stays. The next cell then follows that one, in a branch of its own. To come back to the present one by a name, run `%workbench branch NAME` before.",
     ],
   },

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+from workbench.report.checkpoints import MEANWHILE
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -87,3 +89,40 @@ def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:
     (answer,) = (m for m in session.custom if m["kind"] == "answer")
     assert (answer["number"], answer["ok"]) == (7, True)
     assert "named `data`" in answer["text"]
+
+
+def test_a_cells_variables_are_looked_at_and_checked_out(session: Kernel, gate: Gate) -> None:
+    session.ok("%workbench keep")
+    session.ok("seen = [1]")
+    session.ok("seen.append(2)")
+    view = View(session, session.ok("wb.widgets.History()"))
+    changed, began, _ = (row["id"] for row in view.state["world"]["history"])
+
+    def answered(what: str, subshell: str = "", **more: Any) -> tuple[bool, str]:
+        session.custom.clear()
+        session.tell(view.id, subshell, do=what, number=1, **more)
+        session.until(lambda: any(each["kind"] == "answer" for each in session.custom))
+        (answer,) = (each for each in session.custom if each["kind"] == "answer")
+        return answer["ok"], answer.get("html", answer["text"])
+
+    ok, html = answered("look", id=changed)
+    assert ok
+    assert "seen.append(2)" in html
+    # A cell has run since the page was told: the one that shows the view.
+    assert answered("checkout", id=began, present=changed) == (False, MEANWHILE)
+    present = f"{int(changed, 16) + 1:x}"
+    waits = session.start(gate.wait)
+    session.until(lambda: waits.number)
+    subshell = session.subshell()
+    assert answered("checkout", subshell, id=began, present=present) == (False, MEANWHILE)
+    gate.open()
+    session.until(lambda: waits.idle)
+    after = f"{int(present, 16) + 1:x}"
+    ok, text = answered("checkout", subshell, id=began, present=after)
+    assert ok
+    assert "seen changed" in text
+    session.ok("seen.append(3)")  # the next cell is kept: it follows the one that was checked out
+    ok, _ = answered("look", id=f"{int(after, 16) + 1:x}")
+    assert ok
+    assert session.value("seen") == "[1, 3]"
+    session.ok("%workbench keep off")
