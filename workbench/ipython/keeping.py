@@ -28,7 +28,6 @@ from workbench.report import checkpoints as texts
 from workbench.report.checkpoints import BranchTable, LostTable
 from workbench.report.history import CellHistory
 from workbench.report.markup import Finished
-from workbench.widgets.kept import Kept
 
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
@@ -114,6 +113,8 @@ class Keeping:
     def _begin(self, engine: Engine) -> _Session:
         session = _Session(engine, self._variables, self._names)
         session.timeline.load()
+        from workbench.widgets.kept import Kept  # few keep variables
+
         kept = context.companion(Kept)
         kept.timeline = session.timeline
         with contextlib.suppress(RuntimeError):  # a terminal, which has no views
