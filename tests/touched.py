@@ -23,6 +23,7 @@ WHOLE = {
         "contract/engine",
     ],
     "api/gathering": ["process/test_gathering.py"],
+    "checkpoints": ["process/test_checkpoints.py", "kernel/test_kept.py"],
     "cli": ["process/test_cli.py"],
     "client": [
         "process/test_objects.py",

@@ -83,7 +83,7 @@ export const WORDS = {
     ],
     history: [
       "The variables are kept as they were after each cell: select one to see what it changed.",
-      "“Check out” sets the variables to that; what a cell did elsewhere, as in files, stays. The next cell then follows that one, in a branch of its own. To come back to the present one by a name, run `%workbench branch NAME` before.",
+      "“Check out” sets the variables to that, and the next cell follows it; what cells did elsewhere, as in files, stays. `%workbench branch NAME` names where you are before.",
     ],
   },
   can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "", look: "", checkout: "" },

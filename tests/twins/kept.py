@@ -36,16 +36,16 @@ class Kept:
     def __init__(self, directory: str) -> None:
         path = str(Path(directory) / "kept.ipynb")
         environment = {"WORKBENCH_RUNTIME_DIR": directory, "WORKBENCH_WORKERS": "0"}
-        self._kernel = Kernel({**environment, "JPY_SESSION_NAME": path})
+        self.kernel = Kernel({**environment, "JPY_SESSION_NAME": path})
 
     def variables(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._kernel.ok(LOOK).text())
+        found: dict[str, str] = json.loads(self.kernel.ok(LOOK).text())
         return found
 
     def differences(self, made: Program, kill: bool) -> list[str]:
         """Run a program; go to its cells in another order, then to the last after a kill; return
         what differs without a word."""
-        chance, kernel = random.Random(made.seed), self._kernel
+        chance, kernel = random.Random(made.seed), self.kernel
         kernel.ok(BEGIN)
         was: dict[int, dict[str, str]] = {}
         for source in (IMPORTS, *made.cells):
@@ -69,19 +69,38 @@ class Kept:
             kernel.ok("%workbench stop")
         return found
 
+    def kinds(self) -> tuple[list[str], list[str], list[str]]:
+        """Have a variable of each kind in kinds.txt, and kill the kernel. Return the lines of those
+        that come back, of those that don't and are named, and of those that came back otherwise."""
+        self.kernel.ok(BEGIN)
+        lines = dict(enumerate(Path(__file__).with_name("kinds.txt").read_text().splitlines()))
+        for n, line in lines.items():
+            self.kernel.run(line.replace("\\n", "\n") + f"\nv{n} = a")
+        self.kernel.run("del a")
+        self.kernel.run(DONE)
+        was = self.variables()
+        self.kernel.restart(now=True)
+        self.kernel.ok("%load_ext workbench")
+        now = self.variables()
+        lost = self.kernel.ok("%workbench lost").results()[0].split()
+        back = [line for n, line in lines.items() if now.get(f"v{n}") == was[f"v{n}"]]
+        named = [line for n, line in lines.items() if f"v{n}" not in now and f"v{n}" in lost]
+        self.kernel.ok("%workbench stop")
+        return back, named, [x for x in lines.values() if x not in back and x not in named]
+
     def _compare(self, where: str, said: str, was: dict[str, str]) -> list[str]:
         now = self.variables()
         return [
             f"{where}: {name}\n    was {was.get(name)}\n    is  {now.get(name)}\n    said {said}"
             for name in sorted({*was, *now})
-            if name != "__builtin__"  # `%reset` leaves it
+            if name[:2] != "__"  # `%reset` leaves some
             and was.get(name) != now.get(name)
             and f"`{name}`" not in said
         ]
 
     def stop(self) -> None:
-        self._kernel.run("%workbench stop")
-        self._kernel.stop()
+        self.kernel.run("%workbench stop")
+        self.kernel.stop()
 
 
 def main() -> int:
@@ -97,6 +116,9 @@ def main() -> int:
         os.environ.setdefault("IPYTHONDIR", directory)
         kept = Kept(directory)
         try:
+            back, named, others = kept.kinds()
+            print(f"{len(back)} kinds of variable come back.", "Named:", *named, sep="\n  ")
+            print("Otherwise:", *others, sep="\n  ")
             for seed in range(options.seed, options.seed + options.count):
                 made = program(seed, tuple(options.worlds.split(",")))
                 found = kept.differences(made, seed % options.kills == 0)

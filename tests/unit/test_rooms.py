@@ -32,7 +32,7 @@ memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
 checkpoints     neutral engine serialization | numpy xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
-                wire | numpy
+                wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 server          pure core memory.segment memory.spill system wire | msgspec
@@ -47,7 +47,7 @@ engines         neutral client core.descriptions core.events core.logs core.snap
                 engine error_notes host interop.registration memory.copying memory.segment
                 memory.views serialization server.settings surroundings |
                 distributed msgspec numpy ray
-ipython         neutral api core.events core.logs core.snapshot engine engines.choice
+ipython         neutral api checkpoints core.events core.logs core.snapshot engine engines.choice
                 error_notes heap host.captured host.cells host.comms host.display
                 host.reloading interop.registration report
                 serialization surroundings widgets.kept widgets.lines widgets.page_model

@@ -30,7 +30,7 @@ PIECE = 4 << 20
 _EDGE = 1 << 16  # bytes at either end that are read all the same: pages may be partly another's
 
 
-class _Known(NamedTuple):
+class _Watched(NamedTuple):
     digest: bytes
     edges: bytes
 
@@ -41,7 +41,7 @@ class Buffers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._watch = PageWatch()
-        self._known: dict[tuple[int, int], _Known] = {}  # watched memory: address and length
+        self._known: dict[tuple[int, int], _Watched] = {}  # watched memory: address and length
         self._stored: WeakValueDictionary[bytes, ObjectRef] = WeakValueDictionary()
 
     def digest(self, array: Array) -> bytes:
@@ -57,7 +57,7 @@ class Buffers:
         is_watched = self._watch.restart(*place)  # before it is read: other threads may write
         found = _digest(flat)
         if is_watched:
-            self._known[place] = _Known(found, edges)
+            self._known[place] = _Watched(found, edges)
         return found
 
     def store(self, array: Array, digest: bytes) -> tuple[bytes, ObjectRef]:
@@ -97,7 +97,7 @@ class Buffers:
         place = address(array), array.nbytes
         is_large = array.nbytes >= WATCHED and array.flags.c_contiguous
         if digest and is_large and self._watch.restart(*place):
-            self._known[place] = _Known(digest, _edges(as_bytes(array)))
+            self._known[place] = _Watched(digest, _edges(as_bytes(array)))
 
     def forget(self, places: set[tuple[int, int]]) -> None:
         """Keep only what is known of these places."""

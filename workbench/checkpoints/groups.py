@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from workbench.checkpoints.records import Part
+from workbench.checkpoints.records import StoredGroup
 from workbench.engine.base import Engine
 from workbench.engine.queries import Pack
 from workbench.errors import SerializationError, StoreFullError
@@ -35,7 +35,7 @@ _ALONE = FIXED | {tuple, frozenset, ObjectRef, CellType}
 _IN_MEMORY = io.BytesIO, io.StringIO
 
 
-class Seen(NamedTuple):
+class GroupPickle(NamedTuple):
     """Some variables at one moment.
 
     ``links``: ids of the objects in them that can change; ``spans``: the memory of their arrays,
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(eq=False)
-class Group:
+class VariableGroup:
     """Variables that are stored together, as they were compared after a cell.
 
     ``ids`` are those of the values, ``kinds`` their types. ``part`` is what is stored of them;
@@ -64,19 +64,19 @@ class Group:
 
     names: tuple[str, ...]
     ids: Mapping[str, int]
-    seen: Seen
+    seen: GroupPickle
     since: int
     is_code: bool
     kinds: Mapping[str, str]
     contents: tuple[bytes, ...] = ()
-    part: Part | None = None
+    part: StoredGroup | None = None
     full: StoreFullError | None = None
 
     def let_go(self) -> None:
         """Drop what keeps the variables' objects alive."""
         self.seen = self.seen._replace(packed=None, held=None)
 
-    def stored(self) -> Part | None:
+    def stored(self) -> StoredGroup | None:
         """Return what is stored, with the last cell after which it was compared."""
         part, kinds = self.part, self.kinds
         return part and dataclasses.replace(
@@ -86,7 +86,7 @@ class Group:
 
 def look(
     engine: Engine, values: Mapping[str, Any], namespace: dict[str, Any], code: Mapping[int, str]
-) -> Seen:
+) -> GroupPickle:
     """Pickle variables of a namespace. Runs code of their classes.
 
     Parameters
@@ -109,30 +109,38 @@ def look(
     began = time.thread_time()
     there = OtherSide(namespace=namespace, code=code)
     packed, memo = engine.ask(Pack(dict(values), lambda: values, there))
-    held: list[Any] = []
-    spans: list[tuple[int, int]] = []
-    uses: set[str] = set()
     paused = gc.isenabled()  # for a million objects, collection would quadruple the time
     gc.disable()
     try:
-        for obj in _met(memo):
-            if id(obj) in code:
-                uses.add(code[id(obj)])
-            elif isinstance(obj, np.ndarray):
-                if obj.nbytes and not is_sealed(obj):
-                    spans.append(bounds(obj))
-                held.append(obj)
-            elif not isinstance(obj, type | FunctionType):
-                held.append(obj)
-            elif travels_by_value(obj):
-                held += [obj, *(getattr(obj, "__closure__", None) or ())]
+        held, spans, uses = _sorted(_met(memo), code)
     finally:
         if paused:
             gc.enable()
     digest = xxhash.xxh3_128_digest(packed.stream)
     seconds = time.thread_time() - began
     links = frozenset(map(id, held))
-    return Seen(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
+    return GroupPickle(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
+
+
+def _sorted(
+    met: Iterator[Any], code: Mapping[int, str]
+) -> tuple[list[Any], list[tuple[int, int]], set[str]]:
+    """Return the objects that can change, the memory of arrays, and names of code."""
+    held: list[Any] = []
+    spans: list[tuple[int, int]] = []
+    uses: set[str] = set()
+    for obj in met:
+        if id(obj) in code:
+            uses.add(code[id(obj)])
+        elif isinstance(obj, np.ndarray):
+            if obj.nbytes and not is_sealed(obj):
+                spans.append(bounds(obj))
+            held.append(obj)
+        elif not isinstance(obj, type | FunctionType):
+            held.append(obj)
+        elif travels_by_value(obj):
+            held += [obj, *(getattr(obj, "__closure__", None) or ())]
+    return held, spans, uses
 
 
 def overlap(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> bool:

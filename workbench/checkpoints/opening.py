@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checkpoints.records import Checkpoint, Lost, Part, Pickle
+from workbench.checkpoints.records import Checkpoint, Lost, Pickle, StoredGroup
 from workbench.engine.base import Engine
 from workbench.serialization.arrays import address
 from workbench.serialization.class_states import earlier_states
@@ -21,7 +21,7 @@ from workbench.serialization.packing import PackedValues
 _WHERE = Where("a kept variable", "in this kernel")
 
 
-class Opened(NamedTuple):
+class OpenedVariables(NamedTuple):
     """What was built. ``failed``: variables that couldn't be, with the reasons; ``sealed``: digests
     of stored buffers by address, which large arrays show until they are written."""
 
@@ -42,10 +42,10 @@ def prepare(checkpoint: Checkpoint) -> str:
 
 def opened(
     engine: Engine,
-    parts: Iterable[Part],
+    parts: Iterable[StoredGroup],
     checkpoint: Checkpoint,
     namespace: dict[str, Any],
-) -> Opened:
+) -> OpenedVariables:
     """Build the variables of some parts, and bind them.
 
     Imports modules and runs the code that rebuilds objects: only in the main thread. Large arrays
@@ -57,7 +57,7 @@ def opened(
     got = engine.get([*boxes.values(), *refs.values()], None, False)
     boxed: dict[int, list[Pickle]] = dict(zip(boxes, got, strict=False))
     stored = dict(zip(refs, map(as_bytes, got[len(boxes) :]), strict=True))
-    found = Opened({}, {}, {address(each): digest for digest, each in stored.items()})
+    found = OpenedVariables({}, {}, {address(each): digest for digest, each in stored.items()})
     for name, module in checkpoint.modules.items():
         try:
             found.values[name] = importlib.import_module(module)

@@ -21,7 +21,7 @@ class Lost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredGroup:
     """Variables that share objects or memory, stored together.
 
     ``box`` is the stored list that has their pickle at ``place``; ``buffers`` are its large
@@ -66,7 +66,7 @@ class Checkpoint:
     source: str
     when: float
     seconds: float
-    parts: tuple[Part, ...]
+    parts: tuple[StoredGroup, ...]
     plain: Mapping[str, Any]
     modules: Mapping[str, str]
     lost: Mapping[str, Lost]
@@ -93,7 +93,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class CheckpointTree:
     """All checkpoints of a notebook, by number; each branch's last one; the present branch."""
 
     checkpoints: Mapping[int, ObjectRef] = field(default_factory=dict)

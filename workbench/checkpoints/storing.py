@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workbench.checkpoints.buffers import OWN, Buffers
-from workbench.checkpoints.groups import Group
-from workbench.checkpoints.records import Part, Pickle
+from workbench.checkpoints.groups import VariableGroup
+from workbench.checkpoints.records import Pickle, StoredGroup
 from workbench.engine.base import Engine
 from workbench.errors import StoreFullError
 from workbench.ref import ObjectRef
@@ -21,13 +21,13 @@ class Storing:
         self._engine = engine
         self._buffers = Buffers(engine)
 
-    def store(self, groups: list[Group]) -> list[Group]:
+    def store(self, groups: list[VariableGroup]) -> list[VariableGroup]:
         """Store those whose contents aren't stored as they are; return these.
 
         A group for which there is no room has the error as its ``full``.
         """
         box: list[Pickle] = []
-        stored: list[tuple[Group, dict[bytes, ObjectRef]]] = []
+        stored: list[tuple[VariableGroup, dict[bytes, ObjectRef]]] = []
         for group in groups:
             packed, digests = group.seen.packed, self._digests(group)
             assert packed is not None
@@ -54,12 +54,12 @@ class Storing:
             assert group.seen.packed is not None
             assert ref is not None
             nbytes = len(box[place].stream) + sum(b.nbytes for b in group.seen.packed.buffers)
-            group.part = Part(group.names, ref, place, own, group.seen.uses, nbytes)
+            group.part = StoredGroup(group.names, ref, place, own, group.seen.uses, nbytes)
         for group in groups:
             group.let_go()
         return [group for group, _ in stored]
 
-    def _digests(self, group: Group) -> list[bytes]:
+    def _digests(self, group: VariableGroup) -> list[bytes]:
         """Return a digest for each large buffer, and the bytes of small ones."""
         assert group.seen.packed is not None
         return [
@@ -73,7 +73,7 @@ class Storing:
         digest, own[digest] = self._buffers.store(buffer, digest)
         return digest
 
-    def adopt(self, group: Group, part: Part, sealed: Mapping[int, bytes]) -> None:
+    def adopt(self, group: VariableGroup, part: StoredGroup, sealed: Mapping[int, bytes]) -> None:
         """Take a group, just opened from a part, for what that has."""
         self._buffers.remember(part.buffers)
         assert group.seen.packed is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from workbench.checkpoints.records import MAIN, Checkpoint, History
+from workbench.checkpoints.records import MAIN, Checkpoint, CheckpointTree
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, WhenFull
 from workbench.ref import ObjectRef
@@ -17,8 +17,7 @@ class Timeline:
     """All checkpoints, by number; each branch's last one.
 
     What it `publish`es is one object; so a kernel that dies leaves all of a checkpoint, or none.
-    The oldest checkpoints go when there are more than `MOST`, or when the store is full. ``shown``
-    are all checkpoints, each branch's last one and the present branch: for other threads.
+    The oldest checkpoints go when there are more than `MOST`, or when the store is full.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -27,8 +26,7 @@ class Timeline:
         self._known: dict[int, tuple[Checkpoint, ObjectRef]] = {}
         self.branches: dict[str, int] = {}
         self.branch = MAIN
-        self.shown: tuple[tuple[Checkpoint, ...], Mapping[str, int], str] = (), {}, MAIN
-        engine.ask(WhenFull(self.drop_oldest))
+        engine.ask(WhenFull(self._make_room))
 
     def load(self) -> bool:
         """Read what an earlier kernel has published; True if there is something."""
@@ -40,7 +38,6 @@ class Timeline:
         found = self._engine.get(refs, None, False)
         self._known = {each.number: (each, ref) for each, ref in zip(found, refs, strict=True)}
         self.branches, self.branch = dict(history.branches), history.branch
-        self._show()
         return bool(self.branches)
 
     @property
@@ -49,10 +46,16 @@ class Timeline:
         number = self.branches.get(self.branch)
         return None if number is None else self._known[number][0]
 
+    @property
+    def shown(self) -> tuple[list[Checkpoint], dict[str, int], str]:
+        """All checkpoints, the oldest first; each branch's last one; the present branch. Any
+        thread."""
+        known = dict(self._known)
+        return [known[n][0] for n in sorted(known)], dict(self.branches), self.branch
+
     def __iter__(self) -> Iterator[Checkpoint]:
         """Iterate over all checkpoints, the oldest first."""
-        known = dict(self._known)  # another thread's put may drop some
-        return iter([known[number][0] for number in sorted(known)])
+        return iter(self.shown[0])
 
     def next_number(self) -> int:
         return max(self._known, default=0) + 1
@@ -80,7 +83,7 @@ class Timeline:
         ref, _ = self._engine.put(checkpoint)
         self._known[checkpoint.number] = checkpoint, ref
         self.branches[self.branch] = checkpoint.number
-        while len(self._known) > MOST + len(self.branches) and self.drop_oldest():
+        while len(self._known) > MOST + len(self.branches) and self._drop_oldest():
             pass
         self.publish()
 
@@ -90,27 +93,32 @@ class Timeline:
         self.branches[self.branch] = checkpoint.number
         self.publish()
 
-    def drop_oldest(self) -> bool:
+    def _make_room(self) -> bool:
+        """Forget the oldest checkpoint in a full store; True if there was one."""
+        is_dropped = self._drop_oldest()
+        if is_dropped:
+            self.publish()
+        return is_dropped
+
+    def _drop_oldest(self) -> bool:
         """Forget the oldest checkpoint that no branch ends with; False if there is none."""
         ends = {*self.branches.values()}
         oldest = next((n for n in sorted(self._known) if n not in ends), None)
         if oldest is None:
             return False
         del self._known[oldest]
-        self._show()
         return True
 
     def publish(self) -> None:
         refs = {number: ref for number, (_, ref) in self._known.items()}
-        self._show()  # before the session can tell anyone that something was stored
-        history = History(refs, dict(self.branches), self.branch)
+        history = CheckpointTree(refs, dict(self.branches), self.branch)
         self._engine.put(history, self._name)
+
+    def close(self) -> None:
+        """Let go of the checkpoints; what is published stays."""
+        self._known, self.branches = {}, {}
 
     def forget(self) -> None:
         """Drop everything, also for later kernels."""
         self._known, self.branches, self.branch = {}, {}, MAIN
-        self._show()
         self._engine.name(None, self._name)
-
-    def _show(self) -> None:
-        self.shown = tuple(self), dict(self.branches), self.branch

@@ -15,7 +15,6 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from workbench.client.arena_writer import ArenaWriter, Claims
@@ -75,7 +74,7 @@ class ClientBase:
         self.capacity = 0
         prefix = secrets.randbits(31) | 1 << 30
         self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
-        self._hello = partial(ev.Hello, os.getpid(), prefix, worker, linger, label)
+        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
         self.handlers: dict[type, Callable[[Any], object]] = {}
         # Both lambdas: that part is made below.
         self.connection = connection = Connection(
@@ -139,11 +138,10 @@ class ClientBase:
             do.Grown: self._granted,
         }
 
-    def join(self, notes: int = 0) -> None:
-        """Send Hello. From now on messages come, so their handlers must be in place. ``notes``: a
-        driver's descriptor of its `CellNotes`."""
+    def join(self) -> None:
+        """Send Hello. From now on messages come, so their handlers must be in place."""
         self.connection.start()
-        self.connection.send(self._hello(notes=notes))
+        self.connection.send(self._hello)
 
     def wait_welcome(self) -> int:
         """Read until the server has told us name and capacity; return the capacity."""

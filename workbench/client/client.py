@@ -188,7 +188,7 @@ class Client(Answering):
         found: tuple[Any, ...] = ((), False)
         kept, roots = self.objects.kept(message.object), self._role.listener.roots()
         try:
-            budget = SearchBudget.usual(message.deep, partial(self._looks, message))
+            budget = SearchBudget(message.deep, partial(self._looks, message))
             found = find_referrers(kept, roots, budget)
         finally:  # also if an object's own code raised
             self.connection.post(ev.Explained(message.inquiry, *found))

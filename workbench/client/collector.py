@@ -69,7 +69,8 @@ class Kinds(dict[type, int]):
 
     def __missing__(self, kind: type) -> int:
         is_array = issubclass(kind, np.ndarray | np.flatiter)
-        is_unseen = is_arrow(kind) or issubclass(kind, getattr(_asyncio(), "Task", ()))
+        tasks = getattr(sys.modules.get("asyncio"), "Task", ())
+        is_unseen = is_arrow(kind) or issubclass(kind, tasks)
         self[kind] = 1 if is_array else 3 if is_unseen else 2 * issubclass(kind, dict | tuple)
         return self[kind]
 
@@ -81,22 +82,14 @@ def hides(thing: Any, kind: int) -> bool:
     return kind == 3 or (kind == 1 and (thing.base is not None or thing.dtype.hasobject))
 
 
-class FlatLists(dict[int, bool]):
-    """Cache by id of long lists: True of those that have only numbers and texts."""
-
-    def has(self, numbers: Any) -> bool:
-        if type(numbers) is not list or len(numbers) < LONG:
-            return False
-        if id(numbers) not in self:
-            self[id(numbers)] = all(
-                LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
-                for at in range(0, len(numbers), LONG)
-            )
-        return self[id(numbers)]
-
-
-def _asyncio() -> ModuleType | None:
-    return sys.modules.get("asyncio")
+def is_flat(thing: Any, known: dict[int, bool]) -> bool:
+    """True of a long list that has only numbers and texts. ``known``: cache by id."""
+    if type(thing) is not list or len(thing) < LONG:
+        return False
+    if id(thing) not in known:
+        pieces = (thing[at : at + LONG] for at in range(0, len(thing), LONG))  # others may run
+        known[id(thing)] = all(LEAVES.issuperset(map(type, piece)) for piece in pieces)
+    return known[id(thing)]
 
 
 def is_arrow(kind: type) -> bool:

@@ -15,7 +15,6 @@ from workbench.engine.presentation import SessionPresentation
 from workbench.engine.queries import NoteCell, Summary
 from workbench.errors import SessionError
 from workbench.system import data_limit
-from workbench.system.cell_notes import CellNotes
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the end of the server that it started."""
@@ -47,11 +46,10 @@ class Driver(Client, SessionPresentation):
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.listener = self._prints.listener(logs)
         self._is_final = False
-        self._notes = CellNotes()
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
-        self.answers = {**self.answers, NoteCell: self._notes.write}
+        self.answers = {**self.answers, NoteCell: lambda *note: self._tell(ev.CellNote(*note))}
         self.abandon = self._abandon
         self.leave: Callable[[], None] = self.close
         base.handlers |= {
@@ -60,7 +58,7 @@ class Driver(Client, SessionPresentation):
             do.JobComplete: self._completed,
         }
         base.at_end.append(lambda reason: data_limit.restore())
-        base.join(self._notes.descriptor)
+        base.join()
         if joined:  # its workers may have imported modules that were edited since
             self.refresh()
 
@@ -88,14 +86,12 @@ class Driver(Client, SessionPresentation):
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
         self._base.close(goodbye, not goodbye and self._is_final)
         self._prints.close()
-        self._notes.close()
         if reap is not None:
             reap(patience)
 
     def _abandon(self) -> None:
         self._prints.abandon()
         self._base.abandon()
-        self._notes.close()
 
     def _stays(self, goodbye: bool) -> bool:
         """True if another driver keeps the session up, or the session lingers without drivers."""

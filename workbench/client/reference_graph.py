@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from workbench.client.collector import referents_of
 from workbench.client.reference_code import runs, span, statement, typed
 from workbench.client.references import Reference, attributes_of, is_persons
 from workbench.core.events import Place
-from workbench.heap.frames import locals_of
-from workbench.heap.roots import is_output
+from workbench.heap.roots import is_output, locals_of
 
 MOST_PLACES = 20
 """Most places reported of one object."""
@@ -35,7 +35,11 @@ _HOW = {"frame": "error", "close": "suspended"}
 
 class Name(NamedTuple):
     """Expression for a thing. ``mode``: the thing isn't at ``path`` itself but is e.g. its dict of
-    attributes; ``private``: attributes that begin with an underscore belong to a library."""
+    attributes; ``private``: attributes that begin with an underscore belong to a library.
+
+    A root's, where a search ends: a variable, or something else with a name of its own, has the
+    whole code that lets go of it in ``cut``; ``coarse``: a library's variable, not to be deleted.
+    """
 
     path: str
     keeper: str = "variable"  # see `core.events.Place`
@@ -43,14 +47,8 @@ class Name(NamedTuple):
     before: str = ""  # code to run first, e.g. an import
     mode: str = ""
     private: bool = False
-
-
-class Root(NamedTuple):
-    """Where a search ends: a variable, or something else with a name of its own."""
-
-    name: Name
-    cut: str = ""  # the whole code
-    coarse: bool = False  # a library's variable, not to be deleted
+    cut: str = ""
+    coarse: bool = False
 
 
 ALL = sys.maxsize
@@ -77,7 +75,7 @@ class ReferenceGraph:
         self.nodes: dict[int, Any] = {}
         self.holders: dict[int, dict[tuple[int, Reference], None]] = defaultdict(dict)  # by child
         self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
-        self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
+        self.roots: dict[int, dict[Name, None]] = defaultdict(dict)
         self.ours = Counter[int]()  # references that the session itself has, by child
         self.emptied: set[int] = set()  # holders that can let go, of the places that were found
         self.copies: set[int] = set()  # each has one holder: it is kept as long as that lives
@@ -88,14 +86,14 @@ class ReferenceGraph:
         self.holders[reference.child][id(holder), reference] = None
         self.children[id(holder)][reference] = None
 
-    def _roots(self, number: int) -> list[Root]:
+    def _roots(self, number: int) -> list[Name]:
         """Return the roots that count: if one is a task, thread or figure, only such ones."""
         found = list(self.roots.get(number, ()))
-        return [root for root in found if root.name.keeper in _ALONE] or found
+        return [root for root in found if root.keeper in _ALONE] or found
 
     def _holders(self, number: int) -> Iterable[tuple[int, Reference]]:
         """Return the holders that count: none of a task, thread or figure."""
-        alone = any(root.name.keeper in _ALONE for root in self.roots.get(number, ()))
+        alone = any(root.keeper in _ALONE for root in self.roots.get(number, ()))
         return () if alone else self.holders.get(number, ())
 
     def missing(self) -> set[int]:
@@ -124,7 +122,7 @@ class ReferenceGraph:
         """Return names by shortest path, plainest roots first; none leads through ``need``."""
         names: dict[int, Name] = {}
         roots = [
-            (_RANK.get(root.name.keeper, 9), number, root.name)
+            (_RANK.get(root.keeper, 9), number, root)
             for number in self.roots
             if number not in need
             for root in self._roots(number)
@@ -201,9 +199,9 @@ class ReferenceGraph:
                 needed = root.coarse and (in_use or callable(self.nodes[number]))
                 cut = "" if needed else root.cut
                 by = "copy" if number in owners else ""
-                place = Place(kind, *root.name[:3], cut, by=by)
-                ends[place][number] += ALL if root.name.keeper in _ENDS else 1
-                found.append((_order(root.name, 0, ""), place))
+                place = Place(kind, *root[:3], cut, by=by)
+                ends[place][number] += ALL if root.keeper in _ENDS else 1
+                found.append((_order(root, 0, ""), place))
             for holder, reference in self._holders(number):
                 if holder not in need and holder in names:
                     child, cut, key, of = self._joined(names[holder], reference, lenient)
@@ -215,7 +213,8 @@ class ReferenceGraph:
             place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
             is_needed = in_use and name.keeper == "module" and name.private
             is_copys = bool(owners & {reference.child for reference in self.children[holder]})
-            place = _with(place, "" if is_needed else place.cut, "copy" if is_copys else "")
+            by = place.by or ("copy" if is_copys else "")
+            place = replace(place, cut="" if is_needed else place.cut, by=by)
             emptied = emptied_by(cut, self.nodes[holder])
             self.nodes.update((id(each), each) for each in emptied)
             ends[place].update(map(id, emptied) if emptied else [each[2] for each in members])
@@ -326,12 +325,8 @@ def _collected(found: FoundPlace) -> FoundPlace:
     place, ends = found
     if not place.cut or "gc.collect()" in place.cut:
         return found
-    return FoundPlace(_with(place, f"{place.cut.rstrip(';')}; import gc; gc.collect();"), ends)
-
-
-def _with(place: Place, cut: str, by: str = "") -> Place:
-    kind, path, keeper, where = place.kind, place.path, place.keeper, place.where
-    return Place(kind, path, keeper, where, cut, place.count, place.by or by)
+    cut = f"{place.cut.rstrip(';')}; import gc; gc.collect();"
+    return FoundPlace(replace(place, cut=cut), ends)
 
 
 def _is_a_librarys(thing: Any) -> bool:

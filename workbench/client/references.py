@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import sys
 import threading
 import types
 from collections import deque
@@ -18,10 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.call_site import is_own
+from workbench import call_site
 from workbench.client.collector import is_arrow, referents_of, shows
-from workbench.heap.frames import locals_of
-from workbench.heap.roots import is_output
+from workbench.heap.roots import is_output, locals_of
 
 LONGEST_KEY = 200
 """Most characters of a dict key that is written out; longer keys are given by their place."""
@@ -59,14 +57,16 @@ def references_of(holder: Any, wanted: Wanted) -> list[Reference]:
 
 
 def _slots(holder: Any, wanted: Wanted) -> Iterator[Reference]:
+    # The looks may yield others, too; those of long containers don't, as it takes a while.
     kind, seen = type(holder), set[int]()
     for base, look in _LOOKS:
         if issubclass(kind, base):  # not isinstance: that asks a proxy for what it stands for
             for reference in look(holder, wanted):
-                seen.add(reference.child)
-                yield reference
+                if reference.child in wanted:
+                    seen.add(reference.child)
+                    yield reference
     if not issubclass(kind, _PLAIN):
-        yield from _instance(holder, wanted, seen)
+        yield from (each for each in _instance(holder, wanted, seen) if each.child in wanted)
 
 
 def _dict(holder: dict[Any, Any], wanted: Wanted) -> Iterator[Reference]:
@@ -101,10 +101,8 @@ def _set(holder: Any, wanted: Wanted) -> Iterator[Reference]:
 
 
 def _array(holder: Any, wanted: Wanted) -> Iterator[Reference]:
-    if id(holder.base) in wanted:
-        # Another owner of the array's memory must stay: the array's address points into it.
-        step = "{}.base" if isinstance(holder.base, np.ndarray) else ""
-        yield Reference(id(holder.base), step)
+    # Another owner of the array's memory must stay: the array's address points into it.
+    yield Reference(id(holder.base), "{}.base" if isinstance(holder.base, np.ndarray) else "")
     if holder.dtype.hasobject:
         flat = "" if holder.ndim == 1 else ".flat"
         for place, value in enumerate(holder.flat):
@@ -115,12 +113,9 @@ def _array(holder: Any, wanted: Wanted) -> Iterator[Reference]:
 def _function(holder: types.FunctionType, wanted: Wanted) -> Iterator[Reference]:
     # Without what it was made with, it would fail the next time that it is called.
     for name in ("__defaults__", "__closure__", "__globals__", "__annotations__"):
-        if id(getattr(holder, name)) in wanted:
-            yield Reference(id(getattr(holder, name)), f"{{}}.{name}")
-    if id(holder.__kwdefaults__) in wanted:
-        yield Reference(id(holder.__kwdefaults__), "{}.__kwdefaults__", "fixed")
-    if id(vars(holder)) in wanted:
-        yield Reference(id(vars(holder)), "{}", "attributes")
+        yield Reference(id(getattr(holder, name)), f"{{}}.{name}")
+    yield Reference(id(holder.__kwdefaults__), "{}.__kwdefaults__", "fixed")
+    yield Reference(id(vars(holder)), "{}", "attributes")
 
 
 def _cell(holder: types.CellType, wanted: Wanted) -> Iterator[Reference]:
@@ -132,9 +127,7 @@ def _fields(*names: str) -> Any:
 
     def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
         for name in names:
-            value = getattr(holder, name, None)
-            if id(value) in wanted:
-                yield Reference(id(value), f"{{}}.{name}")
+            yield Reference(id(getattr(holder, name, None)), f"{{}}.{name}")
 
     return look
 
@@ -142,13 +135,10 @@ def _fields(*names: str) -> Any:
 def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
     """Yield the variables of a function that has ended: `clear` may empty its frame."""
     # A debugger has asked for the dict. No variable may hold it here, see `locals_of`.
-    if id(holder.f_locals) in wanted:
-        yield Reference(id(holder.f_locals), "{}", "f_locals")
-    if id(holder.f_back) in wanted:
-        yield Reference(id(holder.f_back), "{}.f_back")
+    yield Reference(id(holder.f_locals), "{}", "f_locals")
+    yield Reference(id(holder.f_back), "{}.f_back")
     for name, value in locals_of(holder).items():
-        if id(value) in wanted:
-            yield Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name)
+        yield Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name)
 
 
 def _suspended(state: str) -> Any:
@@ -162,16 +152,14 @@ def _suspended(state: str) -> Any:
     def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
         cut = "close" if hasattr(holder, "close") and getattr(holder, suspended) else ""
         for name, value in locals_of(getattr(holder, frame)).items():
-            if id(value) in wanted:
-                yield Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", cut, name)
+            yield Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", cut, name)
 
     return look
 
 
 def _class(holder: type, wanted: Wanted) -> Iterator[Reference]:
     (attributes,) = gc.get_referents(vars(holder))  # a proxy of it
-    if id(attributes) in wanted:
-        yield Reference(id(attributes), "{}", "attributes", None, not is_persons(holder))
+    yield Reference(id(attributes), "{}", "attributes", None, not is_persons(holder))
 
 
 def _cached(holder: Any, wanted: Wanted) -> Iterator[Reference]:
@@ -180,13 +168,11 @@ def _cached(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     yield from [
         Reference(each, "", "cache") for each in referred(holder, wanted) if each not in own
     ]
-    if id(holder.__wrapped__) in wanted:
-        yield Reference(id(holder.__wrapped__), "{}.__wrapped__")
+    yield Reference(id(holder.__wrapped__), "{}.__wrapped__")
 
 
 def _module(holder: types.ModuleType, wanted: Wanted) -> Iterator[Reference]:
-    if id(vars(holder)) in wanted:
-        yield Reference(id(vars(holder)), "{}", "attributes")
+    yield Reference(id(vars(holder)), "{}", "attributes")
 
 
 def _thread_local(holder: Any, wanted: Wanted) -> Iterator[Reference]:
@@ -198,8 +184,7 @@ def _instance(holder: Any, wanted: Wanted, seen: set[int]) -> Iterator[Reference
     """Yield the class and the attributes of an object, in its dict and in slots."""
     kind = type(holder)
     own = is_persons(kind)
-    if id(kind) in wanted:
-        yield Reference(id(kind), "{}.__class__")
+    yield Reference(id(kind), "{}.__class__")
     forced = vars(object)["__delattr__"] is not getattr(kind, "__delattr__", None)
     attributes = attributes_of(holder)
     if attributes is not None and id(attributes) in wanted:
@@ -305,17 +290,11 @@ _PLAIN = (
 # -- what is a person's ----------------------------------------------------------------------------
 
 
-@functools.lru_cache(1000)
-def is_own_module(name: str, file: str | None) -> bool:
-    return name == "__main__" or bool(file and is_own(file))
-
-
 def is_persons(kind: type) -> bool:
     """True of a person's own class: its private attributes aren't internal to a library."""
     if kind is types.SimpleNamespace:
         return True
-    name = str(kind.__module__)
-    return is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
+    return kind.__module__ == "__main__" or call_site.is_persons(str(kind.__module__))
 
 
 # -- keys ------------------------------------------------------------------------------------------

@@ -12,24 +12,22 @@ import sys
 import threading
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context
 from inspect import CO_OPTIMIZED
 from typing import Any
 
-from workbench.call_site import is_own
+from workbench.call_site import is_own, is_persons
 from workbench.client import collector, references
-from workbench.client.collector import FlatLists, Kinds, but_tuples, hides, referents_of
-from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, Root, referents
+from workbench.client.collector import Kinds, but_tuples, hides, is_flat, referents_of
+from workbench.client.reference_graph import FoundPlace, Name, ReferenceGraph, referents
 from workbench.client.references import Reference, referred
 from workbench.client.running import ends_itself
 from workbench.client.search_budget import EnoughError, SearchBudget
 from workbench.core.events import Place
 from workbench.engine.base import ROOT_NOTE
-from workbench.heap import frames
-from workbench.heap.module_names import expression_for
-from workbench.heap.roots import figures, is_output
+from workbench.heap.roots import expression_for, figures, is_output, locals_of, running_frames
 from workbench.heap.sizes import MACHINERY, Block, blocks, is_ours
 
 PASS = 10  # objects of which `gc.get_referrers` sees the referents while we look at one
@@ -50,9 +48,7 @@ _one_at_a_time = threading.Lock()  # two searches would find each other
 
 
 def find_referrers(
-    targets: dict[str, Any],
-    roots: Mapping[str, Any],
-    budget: SearchBudget,
+    targets: dict[str, Any], roots: Mapping[str, Any], budget: SearchBudget
 ) -> tuple[tuple[Place, ...], bool, int]:
     """Find all that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
@@ -87,22 +83,18 @@ class ReferrerSearch:
     """
 
     def __init__(
-        self,
-        targets: dict[str, Any],
-        roots: Mapping[str, Any],
-        budget: SearchBudget,
+        self, targets: dict[str, Any], roots: Mapping[str, Any], budget: SearchBudget
     ) -> None:
         self._budget = budget
         self._pass = 0  # looks for one call of `gc.get_referrers`
         self.graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
         while targets:  # `targets` mustn't keep them: references are counted
             self.graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
-        self.is_inside: set[int] = set()  # what is part of a target, and so no reason
         self._closed: set[int] = set()  # what has a root and needs no further search
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # arrays, tuples and untracked dicts
         self._is_complete = True
-        self._flat = FlatLists()
+        self._flat: dict[int, bool] = {}
         self._kinds = Kinds()
         # Containers of ours that refer to nodes.
         self._own = {id(self.graph.nodes), id(self._unseen), id(roots)}
@@ -132,13 +124,13 @@ class ReferrerSearch:
 
     def _begin(self, roots: Mapping[str, Any]) -> None:
         self._last_result = 0  # id of IPython's result of the last cell, which the next replaces
-        self._variables: dict[int, list[Root]] = defaultdict(list)  # by value, which ...
+        self._variables: dict[int, list[Name]] = defaultdict(list)  # by value, which ...
         self._values: list[Any] = []  # ... is kept, so that its id isn't used again
         self._own.add(id(self._values))
         for key, value in list(roots.items()):
             path, _, where = key.partition(ROOT_NOTE)
             kind = "stored" if where else "variable"
-            self._name(value, Root(Name(path, kind, where), f"del {path}"))
+            self._name(value, Name(path, kind, where, cut=f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
                 self.namespaces.setdefault(id(vars(module)), self._module(name, module))
@@ -146,13 +138,13 @@ class ReferrerSearch:
         for name, value in list(self._main.items()):
             if name not in _SAME:
                 keeper = "output" if is_output(name) else "variable"
-                self._name(value, Root(Name(name, keeper), f"del {name}"))
+                self._name(value, Name(name, keeper, cut=f"del {name}"))
             if name == "get_ipython" and isinstance(value, types.MethodType):
-                self._name(value.__self__, Root(Name("get_ipython()")))
+                self._name(value.__self__, Name("get_ipython()"))
                 self._last_result = id(getattr(value.__self__, "last_execution_result", None))
         self._frames()
         for number, manager, cut in figures():
-            self._name(manager, Root(Name(str(number), "figure"), cut))
+            self._name(manager, Name(str(number), "figure", cut=cut))
             self._closed.add(id(manager))
         widgets = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
         self._widgets = id(widgets)
@@ -161,32 +153,28 @@ class ReferrerSearch:
     def _module(self, name: str, module: types.ModuleType) -> Name:
         """Return the name of a module's namespace."""
         path, before = expression_for(name, module, self._main)
-        is_persons = references.is_own_module(name, getattr(module, "__file__", None))
-        return Name(path, "module", name, before, "attributes", not is_persons)
+        is_librarys = name != "__main__" and not is_persons(name)
+        return Name(path, "module", name, before, "attributes", is_librarys)
 
-    def _name(self, value: Any, root: Root) -> None:
+    def _name(self, value: Any, root: Name) -> None:
         self._values.append(value)
         self._variables[id(value)].append(root)
 
     def _frames(self) -> None:
         """Note the variables of running functions. Those of our own functions are no reason."""
-        for frame, thread in frames.running():
-            self._frame(frame, thread)
-
-    def _frame(self, frame: types.FrameType, thread: str) -> None:
-        code = frame.f_code
-        package = str(frame.f_globals.get("__name__", ""))
-        if not code.co_flags & CO_OPTIMIZED:
-            if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
-                self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
-            return
-        is_machinery = package.startswith(MACHINERY) or package in CALLED
-        for name, value in frames.locals_of(frame).items():
-            if is_machinery:
-                self._values.append(value)
-                self.graph.ours[id(value)] += 1
-            else:
-                self._name(value, Root(Name(name, "runs", f"{code.co_name}(){thread}")))
+        for frame, thread in running_frames():
+            code, package = frame.f_code, str(frame.f_globals.get("__name__", ""))
+            if not code.co_flags & CO_OPTIMIZED:
+                if id(frame.f_locals) not in self.namespaces and is_own(code.co_filename):
+                    self.namespaces[id(frame.f_locals)] = Name("", "cell", package)
+                continue
+            is_machinery = package.startswith(MACHINERY) or package in CALLED
+            for name, value in locals_of(frame).items():
+                if is_machinery:
+                    self._values.append(value)
+                    self.graph.ours[id(value)] += 1
+                else:
+                    self._name(value, Name(name, "runs", f"{code.co_name}(){thread}"))
 
     # -- all there is -----------------------------------------------------------------------------
 
@@ -194,8 +182,8 @@ class ReferrerSearch:
         """Find what the collector doesn't look into near a person's variables."""
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
-        for frame, _ in frames.running():
-            todo += frames.locals_of(frame).values()
+        for frame, _ in running_frames():
+            todo += locals_of(frame).values()
         is_frozen = gc.get_freeze_count() > FEW_FROZEN
         if is_frozen:
             self._unseen.update(map(_by_id, todo))
@@ -252,7 +240,7 @@ class ReferrerSearch:
         """Yield what these refer to, `CHUNK` at a time."""
         for at in range(0, len(todo), CHUNK):
             self._budget.spend(CHUNK)
-            chunk = [each for each in todo[at : at + CHUNK] if not self._flat.has(each)]
+            chunk = [each for each in todo[at : at + CHUNK] if not is_flat(each, self._flat)]
             inside = referents_of(chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)
@@ -314,9 +302,10 @@ class ReferrerSearch:
             self._is_complete = False
         return self._is_complete
 
-    def go_on(self, targets: dict[str, Any]) -> bool:
-        """Search for these targets too, after `run`; return True if all was complete."""
-        self._own |= {id(targets), *self.is_inside}
+    def go_on(self, targets: dict[str, Any], inside: Iterable[int]) -> bool:
+        """Search for these targets too, after `run`; return True if all was complete. What is
+        ``inside`` the first target is no reason."""
+        self._own |= {id(targets), *inside}
         for kind, thing in targets.items():
             self.graph.targets[kind] = id(thing)
             self.graph.nodes[id(thing)] = thing
@@ -399,30 +388,27 @@ class ReferrerSearch:
             path = ".".join(filter(None, (name.path, key)))
             coarse = name.keeper == "module" and name.private
             keeper = "output" if name.path == "" and is_output(key) else name.keeper
-            named = Name(path, keeper, name.where, name.before)
-            self._end(id(value), named, f"{name.before}del {path}", coarse)
+            cut = f"{name.before}del {path}"
+            root = Name(path, keeper, name.where, name.before, cut=cut, coarse=coarse)
+            self.graph.roots[id(value)][root] = None
 
     def _end_in_context(self, context: Context, wanted: dict[int, Any]) -> None:
         self._closed.update(each.child for each in references.references_of(context, wanted))
         for variable, value in list(context.items()):
             if id(value) in self.graph.nodes:
                 path = self._variable(variable)
-                name = Name(path or variable.name, "context")
-                self._end(id(value), name, f"{path}.set(None)" if path else "")
+                cut = f"{path}.set(None)" if path else ""
+                root = Name(path or variable.name, "context", cut=cut)
+                self.graph.roots[id(value)][root] = None
 
     def _end_widget(self, number: int) -> None:
         widget = self.graph.nodes[number]
         path = self._variable(widget)
         module = "__import__('sys').modules['ipywidgets.widgets.widget']"
         place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
-        self._end(
-            number,
-            Name(path or type(widget).__name__, "widget"),
-            f"{place}.close(); import gc; gc.collect();",
-        )
-
-    def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
-        self.graph.roots[number][Root(name, cut, coarse)] = None
+        cut = f"{place}.close(); import gc; gc.collect();"
+        root = Name(path or type(widget).__name__, "widget", cut=cut)
+        self.graph.roots[number][root] = None
 
     def _variable(self, thing: Any) -> str:
         """Return a person's variable that is this thing, or ''; not ``_``, soon another."""

@@ -14,24 +14,24 @@ from typing import Any
 
 from workbench.call_site import is_own
 from workbench.client.collector import LEAVES
-from workbench.client.reference_graph import Name, Root
+from workbench.client.reference_graph import Name
 
 SMALL = 512
 """Bytes up to which a number or a text has no other holders than its type."""
 
 
-def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
+def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Name | None:
     """Return the name of such a thing, and code that ends it if that is safe; None of others.
 
     ``variable`` returns a person's variable that is a thing, or ''.
     """
     asyncio = sys.modules.get("asyncio")
     if type(thing) in LEAVES and sys.getsizeof(thing) <= SMALL:
-        return Root(Name(type(thing).__name__, "small"))
+        return Name(type(thing).__name__, "small")
     if type(thing) is ModuleType and thing in sys.modules.values():
-        return Root(Name(thing.__name__, "loaded"))
+        return Name(thing.__name__, "loaded")
     if isinstance(thing, threading.Thread) and thing.is_alive():
-        return Root(Name(thing.name, "thread"))
+        return Name(thing.name, "thread")
     if asyncio is None:
         return None
     if isinstance(thing, asyncio.Task) and not thing.done():
@@ -43,11 +43,11 @@ def ends_itself(thing: Any, variable: Callable[[Any], str]) -> Root | None:
         if due.startswith("-") or not (due or thing in getattr(loop, "_ready", [thing])):
             return None  # it has run
         path = variable(thing)
-        return Root(Name(path, "call", due), f"{path}.cancel()" if path else "")
+        return Name(path, "call", due, cut=f"{path}.cancel()" if path else "")
     return None
 
 
-def _task(task: Any, path: str) -> Root:
+def _task(task: Any, path: str) -> Name:
     name, coroutine = task.get_name(), task.get_coro()
     cut = f"{path}.cancel()"
     if not path:
@@ -56,4 +56,4 @@ def _task(task: Any, path: str) -> Root:
     code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
     is_persons = code is not None and is_own(code.co_filename)  # else a library would break
     where = getattr(coroutine, "__qualname__", "")
-    return Root(Name(name, "task", where), cut if is_persons else "")
+    return Name(name, "task", where, cut=cut if is_persons else "")

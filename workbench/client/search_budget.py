@@ -21,14 +21,12 @@ class EnoughError(Exception):
 class SearchBudget:
     """Counts the objects that a search looks at. ``progress`` is told of them from time to time."""
 
-    def __init__(self, most: int, progress: Callable[[int], None] | None = None) -> None:
-        self._left, self._more = most, most // 2
-        self._progress = progress
+    def __init__(
+        self, deep: bool = False, progress: Callable[[int], object] = bool, most: int | None = None
+    ) -> None:
+        self._left = (MOST_DEEP if deep else MOST) if most is None else most
+        self._more, self._progress = self._left // 2, progress
         self._looked = self._reported = 0
-
-    @classmethod
-    def usual(cls, deep: bool, progress: Callable[[int], None] | None = None) -> SearchBudget:
-        return cls(MOST_DEEP if deep else MOST, progress)
 
     def spend(self, objects: int) -> None:
         """Count these, which are looked at next; EnoughError if there were enough before."""
@@ -36,7 +34,7 @@ class SearchBudget:
             raise EnoughError
         self._left -= objects
         self._looked += objects
-        if self._progress is not None and self._looked - self._reported >= REPORTED:
+        if self._looked - self._reported >= REPORTED:
             self._reported = self._looked
             self._progress(self._looked)
 

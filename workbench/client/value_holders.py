@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +13,6 @@ from workbench.client.retained import LARGE, Retained
 from workbench.client.search_budget import SearchBudget
 from workbench.core.descriptions import ValueAccount, ValueHolder
 from workbench.expressions import describe
-from workbench.heap.sizes import Block
 
 VALUE, PART = "value", "part"
 RUN = ("thread", "task", "call", "runs", "cell")
@@ -24,23 +22,25 @@ MOST_PARTS, LEAST_PART = 3, 0.01
 
 def holders_of(box: list[Any], deep: bool = False) -> ValueAccount:
     """Answer `queries.Keepers`."""
+
+    def find() -> ValueAccount:
+        with searching({VALUE: box.pop()}, {}, SearchBudget(deep)) as search:
+            return _account(search)
+
     with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at, too
-        return apart.submit(_find, box, deep).result()
-
-
-def _find(box: list[Any], deep: bool) -> ValueAccount:
-    with searching({VALUE: box.pop()}, {}, SearchBudget.usual(deep)) as search:
-        return _account(search)
+        return apart.submit(find).result()
 
 
 def _account(search: ReferrerSearch) -> ValueAccount:
     search.run()
     graph, target = search.graph, search.graph.targets[VALUE]
     what, arrow = describe(graph.nodes[target]), search.arrow_blocks()
-    own, shared, parts = _parts(search, arrow)
-    sizes = {kind: size for kind, (size, _) in parts.items()}
-    complete = search.go_on({kind: part for kind, (_, part) in parts.items()})
-    del parts
+    inside = Retained([graph.nodes[target]], search.held(), arrow, search.namespaces)
+    own, shared, parts = _parts(inside, target)
+    within, named = [*inside.things], {kind: inside.things[n] for kind, (n, _) in parts.items()}
+    del inside  # the search would find it
+    complete = search.go_on(named, within)
+    del named
     found, held = search.places(complete), search.held() + graph.ours
     asked, needed = Counter[int](), graph.missing()
     asked[id(getattr(threading.current_thread(), "_invoke_excepthook", None))] = ALL
@@ -57,7 +57,8 @@ def _account(search: ReferrerSearch) -> ValueAccount:
         alone = {n: number for n, number in ends.items() if number < ALL or not others[n]}
         frees, stays = memory.dead(asked | alone)
         goes = graph.targets[place.kind] not in stays
-        holders.append(ValueHolder(place, frees, goes, sizes.get(place.kind, 0)))
+        _, part = parts.get(place.kind, (0, 0))
+        holders.append(ValueHolder(place, frees, goes, part))
     if any(place.keeper in RUN for place, _ in found):
         every.update(dict.fromkeys(needed, ALL))  # also what their code is about to use
     together = memory.dead(every)[0]
@@ -66,24 +67,13 @@ def _account(search: ReferrerSearch) -> ValueAccount:
     return ValueAccount(what, size, shared, tuple(holders), together, complete, seen)
 
 
-def _parts(
-    search: ReferrerSearch, arrow: Mapping[int, list[Block]]
-) -> tuple[int, int, dict[str, tuple[int, Any]]]:
+def _parts(inside: Retained, target: int) -> tuple[int, int, dict[str, tuple[int, int]]]:
     """Return the bytes that the value has alone, those that others hold, too, and the largest such
-    parts: by kind, the bytes and the object."""
-    target = search.graph.targets[VALUE]
-    inside = Retained([search.graph.nodes[target]], search.held(), arrow, search.namespaces)
-    search.is_inside.update(inside.things)
+    parts: by kind, the object's id and the bytes."""
     own, stays = inside.dead({target: ALL - 1})
     if target in stays:  # by what is in it: those are its own holders
         return inside.dead(dict.fromkeys(inside.things, ALL))[0], 0, {}
     shared = inside.shared(stays)
-    return (
-        own,
-        shared.total(),
-        {
-            f"{PART} {number}": (size, inside.things[number])
-            for number, size in shared.most_common(MOST_PARTS)
-            if size >= max(LARGE, LEAST_PART * (own + shared.total()))
-        },
-    )
+    least = max(LARGE, LEAST_PART * (own + shared.total()))
+    largest = [each for each in shared.most_common(MOST_PARTS) if each[1] >= least]
+    return own, shared.total(), {f"{PART} {part[0]}": part for part in largest}

@@ -34,8 +34,7 @@ class Hello(Event, tag=1):
 
     ``worker``: the number that the pool gave a worker process, 0 in a driver. ``linger``: minimum
     seconds that the session outlives its last driver. ``admin``: a shell command that inspects or
-    ends the session. It makes no objects, and doesn't keep the session alive. ``notes``: a driver's
-    descriptor of the page with its `CellNotes`.
+    ends the session. It makes no objects, and doesn't keep the session alive.
     """
 
     pid: Natural
@@ -44,7 +43,6 @@ class Hello(Event, tag=1):
     linger: Seconds = 0.0
     label: str = ""
     admin: bool = False
-    notes: Natural = 0
 
 
 class Bye(Event, tag=2):
@@ -64,6 +62,16 @@ class Keep(Event, tag=36):
     """Set how many seconds the session outlives its last driver."""
 
     linger: Seconds
+
+
+class CellNote(Event, tag=59):
+    """Which ``cell`` a driver runs, or has run (0: none), should its process die: with the ``line``
+    and the bytes of private ``memory`` while it runs, 0 if not known."""
+
+    cell: Natural = 0
+    runs: bool = False
+    line: Natural = 0
+    memory: Natural = 0
 
 
 class EndSession(Event, tag=40):
@@ -266,8 +274,8 @@ class Subscribe(Event, tag=39):
 
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind | Grow
-    | Trimmed | Ask | Register | Escape | Loaded | Pin | Explained | Noted | Keep | Subscribe
-    | EndSession | Reshare | TaskMessage
+    | Trimmed | Ask | Register | Escape | Loaded | Pin | Explained | Noted | Keep | CellNote
+    | Subscribe | EndSession | Reshare | TaskMessage
 )  # fmt: skip
 """All messages that a client may send."""
 

@@ -372,11 +372,9 @@ class Disconnect(Event, tag=110):
 
 
 class WatchDriver(Event, tag=112):
-    """Answer the end of this client's process with DriverExited. Its `CellNotes` are behind its
-    descriptor ``notes``."""
+    """Answer the end of this client's process with DriverExited."""
 
     client: int
-    notes: int
 
 
 class Measure(Event, tag=107):

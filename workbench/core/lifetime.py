@@ -18,7 +18,7 @@ from workbench.core.job_manager import JobManager
 from workbench.core.leases import LeaseManager
 from workbench.core.loop_events import DriverExited
 from workbench.core.memory_monitor import MemoryMonitor
-from workbench.core.snapshot import ClientRecord, DeathRecord
+from workbench.core.snapshot import DeathRecord
 from workbench.core.snapshot_builder import client_record
 from workbench.core.state import ClientState, State
 
@@ -56,7 +56,7 @@ class Lifetime:
     _used_at: float | None = None  # None: no event yet
     due: float | None = None  # when the session ends, unless a driver comes before
     # Drivers that left without Bye, with the time; their processes may go on, as after `os.execv`.
-    _left: dict[int, tuple[float, ClientRecord]] = field(default_factory=dict)
+    _left: dict[int, tuple[float, ClientState]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._patience, self._resting = self._idle, not self._idle
@@ -72,7 +72,7 @@ class Lifetime:
         if client.said_bye:
             self._state.deaths.pop(client.hello.label, None)
         else:
-            self._left[client.number] = self._state.now, client_record(client)
+            self._left[client.number] = self._state.now, client
         if all(other.role != "driver" for other in self._state.clients.values()):
             kept = self._kept_for(client)
             self.due, self._used_at = self._state.now + kept, self._state.now
@@ -81,14 +81,18 @@ class Lifetime:
                 self._monitor.give_way()
             self._patience = 0.0 if final else min(LEFT, self._idle)
 
+    def noted(self, client: ClientState, event: ev.CellNote) -> None:
+        client.note, client.noted = event, self._state.now
+
     def driver_exited(self, event: DriverExited) -> None:
         """Remember a death, until the next driver of that name, mostly the same notebook's, has
         left in order."""
         at, driver = self._left.pop(event.client, (0.0, None))
         if driver is not None and event.status not in ASKED:
-            deaths = self._state.deaths
-            deaths.pop(driver.label, None)
-            deaths[driver.label] = at, DeathRecord(driver, event)
+            deaths, label = self._state.deaths, driver.hello.label
+            deaths.pop(label, None)
+            since = at - driver.noted
+            deaths[label] = at, DeathRecord(client_record(driver), event, driver.note, since)
             if len(deaths) > MOST_DEATHS:
                 del deaths[next(iter(deaths))]
 

@@ -44,19 +44,12 @@ class DriverExited(Event, tag=107):
     """The process of a driver has ended, after its connection. ``status`` as in WorkerExited; None
     if Linux doesn't tell.
 
-    The last ``cell`` that it noted (0: none), whether that ``runs``, and, ``note_age`` seconds
-    before, its ``line`` and the process's private ``memory`` in bytes (0: not known). In the last
-    ``seconds`` Linux killed ``oom_kills`` processes of the machine because memory ran out; None: it
-    doesn't tell.
+    In the last ``seconds`` Linux killed ``oom_kills`` processes of the machine because memory ran
+    out; None: it doesn't tell.
     """
 
     client: int
     status: int | None
-    cell: int = 0
-    runs: bool = False
-    line: int = 0
-    memory: int = 0
-    note_age: float = 0.0
     oom_kills: int | None = None
     seconds: float = 0.0
 

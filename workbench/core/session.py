@@ -103,6 +103,7 @@ class Session:
             ev.Bye: self._bye,
             loop.Left: self._left,
             ev.Keep: self.lifetime.keep,
+            ev.CellNote: self.lifetime.noted,
             ev.EndSession: self.lifetime.end,
             ev.Ask: self._ask,
             ev.Grow: self._grow,
@@ -341,7 +342,7 @@ class Session:
             state.pool.on_worker_hello()
         elif not hello.admin:
             self.lifetime.on_driver_joined(hello)
-            state.out.append(do.WatchDriver(number, hello.notes))
+            state.out.append(do.WatchDriver(number))
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
         state.send(

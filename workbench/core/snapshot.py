@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.core.events import About
+from workbench.core.events import About, CellNote
 from workbench.core.loop_events import DriverExited
 
 A_RESULT = "a task's result"
@@ -221,10 +221,13 @@ class ClientRecord(Record):
 
 
 class DeathRecord(Record):
-    """A driver that ended unexpectedly ``age`` seconds ago, and how its process ``ended``."""
+    """A driver that ended unexpectedly ``age`` seconds ago, how its process ``ended``, and its last
+    ``note``, ``note_age`` seconds before."""
 
     driver: ClientRecord
     ended: DriverExited
+    note: CellNote
+    note_age: float
     age: float = 0.0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.core import instructions as do
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog
-from workbench.core.events import ID_BITS, Hello, Value
+from workbench.core.events import ID_BITS, CellNote, Hello, Value
 from workbench.core.history import History, Levels
 from workbench.core.pool import WorkerPool
 from workbench.core.relocation import Move, StaleCopies
@@ -30,6 +30,8 @@ class ClientState:
     number: int
     hello: Hello
     segments: set[int] = field(default_factory=set)  # whose descriptors it has
+    note: CellNote = field(default_factory=CellNote)
+    noted: float = 0.0  # time of the note
     said_bye: bool = False
     graceful: bool = False
     final: bool = False

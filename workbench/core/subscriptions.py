@@ -24,7 +24,7 @@ MOST = 1_000
 SEARCHED = 20_000
 """Most objects searched at a time, for the same reason."""
 
-QUIET = (ev.Ask, ev.Explained, Measured, Tick, ev.Subscribe)
+QUIET = (ev.Ask, ev.CellNote, ev.Explained, Measured, Tick, ev.Subscribe)
 """Events that don't change the session."""
 
 

@@ -89,7 +89,7 @@ class HugePages(Query[str], frozen=True):
 
 class NoteCell(Query[None], frozen=True):
     """Note which cell this process runs, or has run, for the session, should the process die; with
-    the line and the bytes of private memory, if known. Takes microseconds."""
+    the line and the bytes of private memory, if known. Waits for nothing."""
 
     cell: int
     runs: bool

@@ -40,7 +40,7 @@ def note_of(error: BaseException) -> str:
     gc.collect()  # what would go by itself is no holder
     found = survey(roots.roots(error), roots.attributes(libraries=False), MOST_OBJECTS)
     variables = vars(sys.modules["__main__"])
-    largest = [h.name for h in found.holders[: report.LARGEST] if h.kind == "variable"]
+    largest = [h.name for h in found.holders[: report.LARGEST] if h.kind == "variables"]
     ideas = {name: list(narrower(variables.get(name))) for name in largest}
     left, (others, capacity) = _left(), _others()
     return report.shortage_text(

@@ -6,14 +6,14 @@ Each root has the statement that lets go of it.
 from __future__ import annotations
 
 import sys
+import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import CO_OPTIMIZED
+from traceback import walk_tb
 from typing import Any
 
-from workbench.call_site import is_own
-from workbench.heap import frames
-from workbench.heap.module_names import expression_for
+from workbench.call_site import is_own, is_persons
 from workbench.heap.survey import HeapRoot
 
 SAME = frozenset(("In", "_ih", "_oh", "_dh", "__builtins__", "get_ipython", "exit", "quit", "open"))
@@ -34,14 +34,13 @@ def roots(error: BaseException | None = None) -> Iterator[HeapRoot]:
             continue
         if not (name.startswith("__") and name.endswith("__")):
             # `%xdel` deletes all names that IPython has for the value, `del` one of them.
-            yield HeapRoot(
-                "variable", name, value, "", f"{'%x' * (id(value) in results)}del {name}"
-            )
+            cut = f"{'%x' * (id(value) in results)}del {name}"
+            yield HeapRoot("variables", name, value, "", cut)
     for number, value in list(outputs.items()):
-        yield HeapRoot("output", f"Out[{number}]", value, "", f"%xdel _{number}")
+        yield HeapRoot("outputs", f"Out[{number}]", value, "", f"%xdel _{number}")
     yield from raised(error)
     for number, manager, cut in figures():
-        yield HeapRoot("figure", f"figure {number}", manager.canvas.figure, "", cut)
+        yield HeapRoot("figures", f"figure {number}", manager.canvas.figure, "", cut)
     yield from running()
 
 
@@ -66,14 +65,9 @@ def raised(error: BaseException | None = None) -> Iterator[HeapRoot]:
         known.add(id(error))
         tracebacks.append(error.__traceback__)
         error = error.__cause__ or error.__context__
-    for step in reversed(tracebacks):
-        while step is not None:
-            code = step.tb_frame.f_code
-            if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-                kept = f"in {code.co_name}(), kept by the traceback of the last error"
-                for name, value in frames.locals_of(step.tb_frame).items():
-                    yield HeapRoot("traceback", name, value, kept, cut)
-            step = step.tb_next
+    for traceback in reversed(tracebacks):
+        for frame, _ in walk_tb(traceback):
+            yield from _variables(frame, "kept by the traceback of the last error", cut)
 
 
 def figures() -> Iterator[tuple[int, Any, str]]:
@@ -87,11 +81,59 @@ def figures() -> Iterator[tuple[int, Any, str]]:
 
 def running() -> Iterator[HeapRoot]:
     """Yield the variables of a person's functions that run, in any thread."""
-    for frame, thread in frames.running(own=True):
-        code = frame.f_code
-        if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-            for name, value in frames.locals_of(frame).items():
-                yield HeapRoot("running", name, value, f"in {code.co_name}(), which runs{thread}")
+    for frame, thread in running_frames(own=True):
+        yield from _variables(frame, f"which runs{thread}")
+
+
+def _variables(frame: types.FrameType, how: str, cut: str = "") -> Iterator[HeapRoot]:
+    """Yield the variables of a frame, if that is of a person's function."""
+    code = frame.f_code
+    if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
+        for name, value in locals_of(frame).items():
+            yield HeapRoot("frames", name, value, f"in {code.co_name}(), {how}", cut)
+
+
+def running_frames(own: bool = False) -> list[tuple[types.FrameType, str]]:
+    """Return the frames that run, each with `` in thread 'name'`` unless that is the main thread.
+
+    ``own``: also those of this thread, but for the one that asks; else no frame refers to itself,
+    which would keep it and all that its callers refer to. So a generator should ask, whose frame
+    goes with it.
+    """
+    names = {thread.ident: f" in thread {thread.name!r}" for thread in threading.enumerate()}
+    names[threading.main_thread().ident] = ""
+    innermost: dict[int, Any] = sys._current_frames()
+    ours = innermost.pop(threading.get_ident(), None)
+    if own and ours is not None:
+        innermost[threading.get_ident()] = ours.f_back.f_back
+    del ours
+    found = []
+    for ident, frame in innermost.items():
+        while frame is not None:
+            found.append((frame, names.get(ident, "")))
+            frame = frame.f_back
+    return found
+
+
+def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
+    """Return a frame's variables. The caller must let go of them at once.
+
+    Before Python 3.13 the frame keeps the dict that it returns, and so its values even after a
+    ``del`` in the function: emptied here, unless another holder or a debugger may use it.
+    """
+    if frame is None:
+        return {}
+    given = frame.f_locals
+    found = dict(given)
+    is_dict = frame.f_code.co_flags & CO_OPTIMIZED
+    if is_dict and sys.version_info < (3, 13) and frame.f_trace is None:
+        if sys.getrefcount(given) <= _ITS_OWN:
+            given.clear()
+    return found
+
+
+_ITS_OWN = 3
+"""References to a frame's dict if no one else has it: the frame, a variable, `getrefcount`."""
 
 
 def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
@@ -103,26 +145,44 @@ def attributes(libraries: bool = True) -> Iterator[HeapRoot]:
         if name in ("__main__", "sys") or not isinstance(module, types.ModuleType):
             continue
         namespace = object.__getattribute__(module, "__dict__")  # loads no lazy module
-        file = getattr(module, "__file__", None)
-        is_persons = isinstance(file, str) and is_own(file)
-        if not (is_persons or libraries):
+        is_own_module = is_persons(name)
+        if not (is_own_module or libraries):
             continue
         for attribute, value in list(namespace.items()):
             if isinstance(value, types.ModuleType) or attribute.startswith("__"):
                 continue
             if isinstance(value, type | types.FunctionType) and value.__module__ != name:
                 continue  # imported from there
-            cut = _emptied(name, module, attribute, value, is_persons)
-            yield HeapRoot("module", f"{name}.{attribute}", value, "", cut)
+            cut = _emptied(name, module, attribute, value, is_own_module)
+            yield HeapRoot("objects", f"{name}.{attribute}", value, "", cut)
 
 
-def _emptied(name: str, module: Any, attribute: str, value: Any, is_persons: bool) -> str:
+def _emptied(name: str, module: Any, attribute: str, value: Any, is_own_module: bool) -> str:
     """Return how to empty an attribute of a module: of a library's, only what is made for it."""
     path, before = expression_for(name, module, vars(sys.modules["__main__"]))
     if hasattr(type(value), "cache_clear"):
         return f"{before}{path}.{attribute}.cache_clear()"
-    if not is_persons:
+    if not is_own_module:
         return ""
     if isinstance(value, dict | list | set):
         return f"{before}{path}.{attribute}.clear()"
     return f"{before}del {path}.{attribute}"
+
+
+def expression_for(name: str, module: Any, variables: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the expression for a module, and the import that it needs."""
+    for variable in (name, name.rpartition(".")[2], *_SHORT.get(name, ())):
+        if variable.isidentifier() and variables.get(variable) is module:
+            return variable, ""
+    top = name.partition(".")[0]
+    free = variables.get(top, sys.modules.get(top)) is sys.modules.get(top)
+    found: Any = sys.modules.get(top)
+    for part in name.split(".")[1:]:
+        found = getattr(found, "__dict__", {}).get(part)
+    if free and found is module and all(map(str.isidentifier, name.split("."))):
+        return name, f"import {name}; "
+    return f"__import__('sys').modules[{name!r}]", ""
+
+
+_SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
+"""Usual names of modules."""

@@ -29,8 +29,8 @@ NEGLIGIBLE = 0.01
 class HeapRoot(NamedTuple):
     """Where the walk begins: a variable, a result, and so on.
 
-    ``where`` says more for a person; ``cut`` is the statement that lets go of it, '' if there is
-    none.
+    ``kind``: a key of `BAR_PARTS`. ``where`` says more for a person; ``cut`` is the statement that
+    lets go of it, '' if there is none.
     """
 
     kind: str
@@ -91,7 +91,7 @@ def survey(
 
     ``attributes`` of modules are looked at last. ``most``: objects looked at.
     """
-    walk, modules = _HeapWalk(most), Holder([HeapRoot("module", "", None)], "")
+    walk, modules = _HeapWalk(most), Holder([HeapRoot("objects", "", None)], "")
     holders = walk.roots(roots) + walk.attributes(attributes, modules)
     holders.sort(key=lambda each: -each.total)
     for each in holders:

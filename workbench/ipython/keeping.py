@@ -7,16 +7,15 @@ import ast
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench import config, context
-from workbench.checkpoints.keeper import Keeper
-from workbench.checkpoints.opening import Opened, opened, prepare
-from workbench.checkpoints.records import Checkpoint, Part
+from workbench.checkpoints.checkpointer import Checkpointer
+from workbench.checkpoints.opening import OpenedVariables, opened, prepare
+from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
 from workbench.checkpoints.timeline import Timeline
 from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
@@ -33,7 +32,7 @@ IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
 
 
-class _Session:
+class _KeptSession:
     """What is kept in one session: its checkpoints, and what was last compared."""
 
     def __init__(
@@ -41,7 +40,8 @@ class _Session:
     ) -> None:
         self.engine = engine
         self.timeline = Timeline(engine, _name())
-        self.keeper = Keeper(engine, variables, names)
+        self.keeper = Checkpointer(engine, variables, lambda: [n for n in names() if n[:2] != "__"])
+        self.missing: dict[str, Lost] = {}  # what an earlier kernel had, and this one couldn't get
         self.source = ""
         self.seconds = 0.0
         self.number = 0  # of the checkpoint of the last cell
@@ -81,7 +81,7 @@ class Keeping:
         self._variables = variables
         self._names = names
         self._running = running
-        self._session: _Session | None = None
+        self._session: _KeptSession | None = None
         self._began = 0.0
         self._runs = False  # a cell
         self._moved = False  # the cell went to another checkpoint: it makes none
@@ -105,20 +105,21 @@ class Keeping:
         failed = prepare(present)
         found = self._open(session, present, present.parts)
         stays = [n for n in found.values if n in own and not _is_same(before[n], found.values[n])]
+        session.missing = {**present.lost, **found.failed}
         session.keeper.adopt(present, found)
         self._variables.update({name: before[name] for name in stays})
         said = texts.back_text(present, found.failed, stays)
         return f"{said} The directory is not back: {failed}." if failed else said
 
-    def _begin(self, engine: Engine) -> _Session:
-        session = _Session(engine, self._variables, self._names)
-        session.timeline.load()
+    def _begin(self, engine: Engine) -> _KeptSession:
         from workbench.widgets.kept import Kept  # few keep variables
 
+        session = _KeptSession(engine, self._variables, self._names)
+        session.timeline.load()
         kept = context.companion(Kept)
         kept.timeline = session.timeline
         with contextlib.suppress(RuntimeError):  # a terminal, which has no views
-            kept.check_out = partial(self._ask_main_thread, asyncio.get_running_loop())
+            kept.check_out = partial(self._check_out, asyncio.get_running_loop())
         return session
 
     def leave(self) -> None:
@@ -126,6 +127,7 @@ class Keeping:
         session, self._session = self._session, None
         if session is not None:
             session.keeper.close()
+            session.timeline.close()
 
     def cell_begins(self) -> None:
         self._runs, self._began = True, time.perf_counter()
@@ -220,31 +222,19 @@ class Keeping:
             raise MagicError(texts.no_checkpoint_text(cell, there))
         return self._move(session, target)
 
-    def _ask_main_thread(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
-        """Go to a checkpoint, for a view's button; return the line on that. Not the main thread.
-
-        ``present``: number of the present one, as the page knows it.
-        """
-        done: Future[str] = Future()
-
-        def go() -> None:
-            try:
-                done.set_result(self._go(number, present))
-            except BaseException as error:
-                done.set_exception(error)
-
+    def _check_out(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
+        """Go to a checkpoint, for a view: ``present`` is the one that it shows. Not the main
+        thread, which does it, unless a cell runs or has run."""
         if self._runs:
             raise MagicError(texts.MEANWHILE)
-        loop.call_soon_threadsafe(go)
-        return done.result()
+        return asyncio.run_coroutine_threadsafe(self._go(number, present), loop).result()
 
-    def _go(self, number: int, present: int) -> str:
+    async def _go(self, number: int, present: int) -> str:
         session = self._kept()
-        timeline = session.timeline
-        now = timeline.present
+        now = session.timeline.present
         if self._runs or now is None or now.number != present:
             raise MagicError(texts.MEANWHILE)
-        target = next((each for each in timeline if each.number == number), None)
+        target = next((each for each in session.timeline if each.number == number), None)
         if target is None:
             raise MagicError(texts.DROPPED)
         return self._move(session, target)
@@ -269,21 +259,28 @@ class Keeping:
     def history(self) -> Finished:
         return Finished(CellHistory(*self._kept().timeline.shown))
 
+    @property
+    def is_done(self) -> bool:
+        """True if all variables were compared since the last cell."""
+        return self._kept().keeper.is_done
+
     def finish(self) -> None:
         """Compare what waits until the notebook is idle."""
         self._kept().finish()
 
     def lost(self) -> LostTable:
         session = self._kept()
-        present = session.timeline.present
-        return LostTable(session.keeper.lost, present.not_compared if present else {})
+        present, there = session.timeline.present, self._variables
+        missing = {name: each for name, each in session.missing.items() if name not in there}
+        lost = session.keeper.lost | missing
+        return LostTable(lost, present.not_compared if present else {})
 
-    def _kept(self) -> _Session:
+    def _kept(self) -> _KeptSession:
         if self._session is None:
             raise MagicError(texts.NONE_KEPT)
         return self._session
 
-    def _move(self, session: _Session, target: Checkpoint, branch: str = "") -> str:
+    def _move(self, session: _KeptSession, target: Checkpoint, branch: str = "") -> str:
         session.finish()  # the present variables can be had again
         present = session.timeline.present
         assert present is not None
@@ -297,11 +294,13 @@ class Keeping:
         self._moved |= self._runs
         return printable(texts.moved_text(target, changed, found.failed))
 
-    def _open(self, session: _Session, target: Checkpoint, parts: tuple[Part, ...]) -> Opened:
+    def _open(
+        self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]
+    ) -> OpenedVariables:
         return opened(session.engine, parts, target, self._variables)
 
 
-def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tuple[Part, ...]]:
+def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], list[StoredGroup]]:
     """Return the variables in which two checkpoints differ, and the parts of the target that must
     be opened: if code differs, also those that refer to it."""
     same = {(part.box, part.place) for part in present.parts}
@@ -314,7 +313,7 @@ def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], tupl
     differ |= {n for n in present.names if n not in target.names and n not in target.lost}
     code = {name for part in parts if part.is_code for name in part.names}
     parts += [p for p in target.parts if p not in parts and p.uses & code]
-    return sorted(differ), tuple(parts)
+    return sorted(differ), parts
 
 
 def _names_in(source: str) -> set[str]:

@@ -110,21 +110,20 @@ class LostTable(Rich):
 
 @dataclass(frozen=True, repr=False)
 class BranchTable(Rich):
-    """The branches and their last checkpoints; or one branch's checkpoints."""
+    """The branches and their last checkpoints."""
 
     rows: Sequence[tuple[str, Checkpoint, bool]]  # its label; True if it is the present one
-    title: str = "Branches"
 
     def _text(self) -> str:
-        return self.table().text()
+        return self._table().text()
 
     def _repr_html_(self) -> str:
-        return page(self.title, self.table().html())
+        return page("Branches", self._table().html())
 
-    def table(self) -> Table:
+    def _table(self) -> Table:
         rows = tuple(
             (
-                f"{label} (here)".strip() if here else label,
+                f"{label} (here)" if here else label,
                 f"[{each.cell}]",
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 human_seconds(each.seconds),
@@ -134,7 +133,7 @@ class BranchTable(Rich):
             for label, each, here in self.rows
         )
         head = ("branch", "cell", "when", "took", "size", "changed")
-        return Table(head, rows, ("took", "size"), flexible=("changed",))
+        return Table(head, rows, ("took", "size"))
 
 
 def changed_text(checkpoint: Checkpoint) -> str:

@@ -11,17 +11,26 @@ from msgspec import Struct
 
 from workbench.checkpoints.records import Checkpoint
 from workbench.format import human_bytes, human_seconds
-from workbench.report import graph
-from workbench.report.checkpoints import BranchTable, changed_text
-from workbench.report.markup import Html, Rich, Table, clip, code, heading, muted, page, pre
+from workbench.report.checkpoints import changed_text
+from workbench.report.graph import Junction, chip, drawn, fold, junctions, width_of
+from workbench.report.markup import (
+    Html,
+    Rich,
+    Table,
+    as_html,
+    clip,
+    code,
+    heading,
+    muted,
+    page,
+    pre,
+)
 
 MOST_ROWS = 30
 """Cells in a notebook's file."""
 
 MOST_SOURCE = 2000
 """Characters of a cell that are shown."""
-
-HEADS = ("cell", "changed", "size", "took", "when")
 
 HINT = (
     "Press a cell to see what it changed. `%checkout NUMBER` sets the variables to what they were "
@@ -58,54 +67,37 @@ class CellHistory(Rich):
         return self.table().text()
 
     def table(self) -> Table:
-        """Return the present branch, the last cell first."""
-        known = {each.number: each for each in self.checkpoints}
-        number, line = self.branches.get(self.branch), []
-        while number in known:
-            line.append(known[number])
-            number = line[-1].before
-        rows = [("", each, not place) for place, each in enumerate(line)]
-        return BranchTable(rows, f"Branch {self.branch}").table()
-
-    def look(self, number: int) -> Html:
-        """Return what a cell changed, and the cell; nothing if it isn't known."""
-        found = next((each for each in self.checkpoints if each.number == number), None)
-        if found is None:
-            return Html()
-        rows = tuple(_changes(found))
-        head = ("variable", "type", "size", "note")
-        source = found.source.strip()
-        shown = source[:MOST_SOURCE] + ("…" if len(source) > MOST_SOURCE else "")
-        table = Table(head, rows, ("size",)).html() if rows else muted("No variable was changed.")
-        if not source:
-            return page(table, muted("From here on the variables are kept."))
-        return page(table, heading("Source"), pre(shown))
+        head = ("cell", "changed", "branch", "size", "took", "when")
+        rows = tuple(
+            (each.title, each.changed, ", ".join(each.branches), each.size, each.took, each.when)
+            for each in self.rows
+        )
+        return Table(head, rows, ("size", "took"), flexible=("changed",))
 
     @cached_property
-    def _graph(self) -> list[graph.Junction]:
+    def _graph(self) -> list[Junction]:
         points = [(each.number, each.before) for each in reversed(self.checkpoints)]
-        return graph.junctions(points, self.branches.get(self.branch, 0))
+        return junctions(points, self.branches.get(self.branch, 0))
 
     @cached_property
     def rows(self) -> list[PageCheckpoint]:
         """All of them, the last first."""
-        width, here = graph.width_of(self._graph), self.branches.get(self.branch)
-        names = sorted(self.branches, key=lambda name: name != self.branch)
+        width, here = width_of(self._graph), self.branches.get(self.branch)
+        ends: dict[int, list[str]] = {}
+        for name in sorted(self.branches, key=lambda name: name != self.branch):
+            label = f"{name} (here)" if name == self.branch else name
+            ends.setdefault(self.branches[name], []).append(label)
         return [
             PageCheckpoint(
                 f"{each.number:x}",
                 f"Cell [{each.cell}]",
-                str(graph.drawn(row, width, each.number == here)),
+                str(drawn(row, width, each.number == here)),
                 changed_text(each).replace("`", ""),
-                human_bytes(size) if (size := _changed_bytes(each)) else "",
+                _size(each),
                 human_bytes(each.nbytes),
                 human_seconds(each.seconds) if each.seconds else "",
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
-                [
-                    f"{name} (here)" if name == self.branch else name
-                    for name in names
-                    if self.branches[name] == each.number
-                ],
+                ends.get(each.number, []),
                 each.number == here,
             )
             for each, row in zip(reversed(self.checkpoints), self._graph, strict=True)
@@ -113,43 +105,52 @@ class CellHistory(Rich):
 
     def html(self) -> Html:
         """Return the line with its branches; a cell opens when it is pressed."""
-        width = graph.width_of(self._graph)
-        parts = [graph.fold(width, ("", *HEADS))]
-        shown = list(zip(self.rows, self._graph, reversed(self.checkpoints), strict=True))
-        for row, junction, each in shown[:MOST_ROWS]:
-            cells = Html(row.graph), row.title, row.changed, row.size, row.took, row.when
-            body = graph.drawn_on(junction, width), self.look(each.number)
-            parts.append(graph.fold(width, cells, row.branches, body))
-        left = len(shown) - MOST_ROWS
-        more = f"and {left} earlier ones. " if left > 0 else ""
-        return Html("".join(parts) + muted(more + HINT))
+        width = width_of(self._graph)
+        parts = [fold(width, ("", "cell", "changed", "size", "took", "when"))]
+        shown = zip(self.rows[:MOST_ROWS], self._graph, reversed(self.checkpoints), strict=False)
+        for row, junction, each in shown:
+            changed = Html(as_html(row.changed) + "".join(map(chip, row.branches)))
+            cells = Html(row.graph), row.title, changed, row.size, row.took, row.when
+            parts.append(fold(width, cells, (drawn(junction, width), look(each))))
+        left = len(self.rows) - MOST_ROWS
+        return Html("".join(parts) + muted(f"and {left} earlier ones. " * (left > 0) + HINT))
 
     def _repr_html_(self) -> Html:
         return page(heading("History"), self.html())
 
 
-def _changed_bytes(checkpoint: Checkpoint) -> int:
-    changed = {*checkpoint.changed}
-    return sum(part.nbytes for part in checkpoint.parts if changed.intersection(part.names))
+def look(cell: Checkpoint) -> Html:
+    """Return what a cell changed, and the cell."""
+    head, rows = ("variable", "type", "size", "note"), tuple(_changes(cell))
+    table = Table(head, rows, ("size",)).html() if rows else muted("No variable was changed.")
+    if not (source := cell.source.strip()):
+        return page(table, muted("From here on the variables are kept."))
+    shown = source[:MOST_SOURCE] + "…" * (len(source) > MOST_SOURCE)
+    return page(table, heading("Source"), pre(shown))
 
 
-def _changes(found: Checkpoint) -> list[tuple[str, str, str, str]]:
+def _size(cell: Checkpoint) -> str:
+    """Return the size of what a cell changed, as far as that is in groups; else ''."""
+    changed = {*cell.changed}
+    size = sum(group.nbytes for group in cell.parts if changed.intersection(group.names))
+    return human_bytes(size) if size else ""
+
+
+def _changes(cell: Checkpoint) -> list[tuple[str, str, str, str]]:
     """Return each variable that a cell changed, and those it made that can't be stored."""
-    parts = {name: part for part in found.parts for name in part.names}
+    groups = {name: group for group in cell.parts for name in group.names}
     rows = []
-    for name in found.changed:
-        if name in parts:
-            part = parts[name]
-            others = ", ".join(each for each in part.names if each != name)
-            with_others = f"stored together with {clip(others, 60)}" if others else ""
-            kind = clip(part.kinds.get(name, ""), 60)
-            rows.append((name, kind, human_bytes(part.nbytes), with_others))
-        elif name in found.plain:
-            value = found.plain[name]
+    for name in cell.changed:
+        if name in groups:
+            group = groups[name]
+            others = clip(", ".join(each for each in group.names if each != name), 60)
+            note = f"stored together with {others}" if others else ""
+            rows.append((name, clip(group.kinds[name], 60), human_bytes(group.nbytes), note))
+        elif name in cell.modules:
+            rows.append((name, "module", "", cell.modules[name]))
+        elif name in cell.plain:
+            value = cell.plain[name]
             rows.append((name, type(value).__name__, "", code(clip(repr(value), 60))))
-        elif name in found.modules:
-            rows.append((name, "module", "", found.modules[name]))
-    rows += [(name, "", "", "deleted") for name in found.deleted]
-    lost = [(n, each) for n, each in found.lost.items() if each.cell == found.cell]
-    rows += [(n, clip(each.kind, 60), "", f"not kept: {clip(each.why, 120)}") for n, each in lost]
-    return rows
+    rows += [(name, "", "", "deleted") for name in cell.deleted]
+    lost = [(n, each) for n, each in cell.lost.items() if each.cell == cell.cell]
+    return rows + [(n, clip(e.kind, 60), "", f"not kept: {clip(e.why, 120)}") for n, e in lost]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,15 +27,14 @@ thousands, from these bytes on, or from `NOTICED` on if nobody can empty it."""
 NOTICED = 100_000_000
 """Bytes from which on a part of a library, another process or the store is worth a row."""
 
-_KINDS = {
-    "variable": ("variables", "smaller variables"),
-    "output": ("outputs", "smaller results in Out"),
-    "traceback": ("frames", "smaller variables that the last error keeps"),
-    "running": ("frames", "smaller variables of running functions"),
-    "figure": ("figures", "smaller figures"),
-    "module": ("objects", "modules, and other Python objects"),
+_SMALLER = {
+    "variables": "smaller variables",
+    "outputs": "smaller results in Out",
+    "frames": "smaller variables of functions",
+    "figures": "smaller figures",
+    "objects": "modules, and other Python objects",
 }
-"""By kind of holder: a key of `BAR_PARTS`, and what those without a row are called."""
+"""By kind of holder, a key of `BAR_PARTS`: what those without a row are called."""
 
 HEAD = ("what", "memory", "to let go of it")
 
@@ -61,14 +61,14 @@ def facts_of(found: Survey) -> list[Fact]:
     shown = [each for each in found.holders if _has_row(each, memory.resident)][:MOST_HOLDERS]
     rest = [each for each in (*found.holders, found.modules) if each not in shown]
     small = sum(each.small for each in (*found.holders, found.modules))
-    others = {"module": max(used - small, 0)}  # small objects that the walk hasn't met
+    others = {"objects": max(used - small, 0)}  # small objects that the walk hasn't met
     if not found.modules.nbytes:  # they weren't looked at: all that malloc gave and nobody has
         known = sum(each.total - each.small for each in found.holders)
-        others["module"] += max(memory.malloc[0] - known, 0)
+        others["objects"] += max(memory.malloc[0] - known, 0)
     facts = [_fact(each, found.holders) for each in shown]
-    for kind, (part, what) in _KINDS.items():
+    for kind, what in _SMALLER.items():
         nbytes = sum(each.nbytes for each in rest if each.kind == kind)
-        facts.append(Fact(part, what, nbytes + others.get(kind, 0)))
+        facts.append(Fact(kind, what, nbytes + others.get(kind, 0)))
     facts.append(Fact("kept", "kept free by Python, for small objects", kept))
     left = max(memory.private - sum(each.nbytes for each in facts), 0)
     free = min(memory.malloc[1], left)
@@ -83,22 +83,19 @@ def facts_of(found: Survey) -> list[Fact]:
 
 
 def _has_row(holder: Holder, whole: int) -> bool:
-    if holder.kind == "module":
+    if holder.kind == "objects":
         return holder.total >= (IN_MODULE if cut_of(holder) else NOTICED)
     return holder.total >= max(LARGE, SHARE * whole)
 
 
 def _fact(holder: Holder, others: Sequence[Holder]) -> Fact:
-    names, where = ", ".join(dict.fromkeys(root.name for root in holder.roots)), ""
-    if holder.roots[0].where:
-        where = f" {holder.roots[0].where}"
-    what = f"{clip(names, 40)}{where}: {clip(holder.type, 40)}"
+    names = ", ".join(dict.fromkeys(root.name for root in holder.roots))
+    what = f"{f'{clip(names, 40)} {holder.roots[0].where}'.strip()}: {clip(holder.type, 40)}"
     also = [each.name for each in others if each.shares[holder.name] >= LARGE]
     what += f" (also in {listed(also, 3)})" if also else ""
     reserved = holder.reserved if holder.reserved >= LARGE else 0
     what += " (only reserved beyond that: nobody wrote to it)" if reserved else ""
-    part, _ = _KINDS[holder.kind]
-    return Fact(part, what, holder.nbytes, cut_of(holder), holder.is_sampled, reserved)
+    return Fact(holder.kind, what, holder.nbytes, cut_of(holder), holder.is_sampled, reserved)
 
 
 def cut_of(holder: Holder) -> str:
@@ -109,13 +106,13 @@ def cut_of(holder: Holder) -> str:
     return " and ".join(f"`{cut}`" for cut in cuts)
 
 
-def process_bar(found: Survey, label: str) -> Bar:
+def process_bar(found: Survey) -> Bar:
     """Return the process's memory as a bar of a view."""
-    sizes = dict.fromkeys(("variables", "outputs", "frames", "figures", "objects", "kept"), 0)
+    sizes = Counter[str]()
     for each in facts_of(found):
-        sizes[each.part] = sizes.get(each.part, 0) + each.nbytes
-    parts = tuple((part, size) for part, size in sizes.items() if size)
-    return Bar(label, human_bytes(found.memory.resident), parts, True)
+        sizes[each.part] += each.nbytes
+    parts = tuple((part, sizes[part]) for part in BAR_PARTS if sizes[part])
+    return Bar("This notebook", human_bytes(found.memory.resident), parts, True)
 
 
 def _end(found: Survey) -> str:
@@ -127,10 +124,9 @@ def _end(found: Survey) -> str:
 
 @dataclass(frozen=True, repr=False)
 class MemoryTable(Rich):
-    """A process's memory: a bar, and a row for each that holds much. ``label``: the process."""
+    """A process's memory: a bar, and a row for each that holds much."""
 
     found: Survey
-    label: str
 
     def _blocks(self) -> list[Block]:
         memory, facts = self.found.memory, facts_of(self.found)
@@ -145,7 +141,7 @@ class MemoryTable(Rich):
         marks = tuple(BAR_PARTS[each.part].color for each in large)
         rows = tuple(each.cells() for each in large)
         table = Table(HEAD, rows, HEAD[1:2], note, marks, (HEAD[0], HEAD[2]))
-        return [*bar_blocks(process_bar(self.found, self.label)), table, _end(self.found)]
+        return [*bar_blocks(process_bar(self.found)), table, _end(self.found)]
 
     def _text(self) -> str:
         return "\n".join(filter(None, map(block_text, self._blocks())))
@@ -181,7 +177,7 @@ def shortage_text(
         *(f"  {size}  {what}{cut and '; to let go: '}{cut}" for what, size, cut in rows),
         *(_narrow_text(name, columns) for name, columns in narrower.items()),
     ]
-    fitting = [each for each in largest if each.kind == "variable" and each.nbytes <= room]
+    fitting = [each for each in largest if each.kind == "variables" and each.nbytes <= room]
     if fitting:
         stored = max(fitting, key=lambda each: each.nbytes).name
         lines.append(

@@ -105,15 +105,15 @@ def died_before(now: Snapshot) -> Iterator[str]:
 
 def death_text(death: DeathRecord, who: str) -> str:
     """Word when a driver died, in which cell, and of what, as far as known."""
-    end, where, how = death.ended, "", "this Linux doesn't tell how"
-    if end.cell:
-        where = f", in cell {end.cell}" if end.runs else f", after cell {end.cell} had ended"
-    if end.memory and end.runs:
-        line = f", at line {end.line}" if end.line else ""
-        where += f" (last seen {human_seconds(end.note_age)} before{line}, with "
-        where += f"{human_bytes(end.memory)} of private memory)"
-    if end.status is not None:
-        how = f"it {human_ending(end.status)}{_cause(death, end.status)}"
+    note, status, where, how = death.note, death.ended.status, "", "this Linux doesn't tell how"
+    if note.cell:
+        where = f", in cell {note.cell}" if note.runs else f", after cell {note.cell} had ended"
+    if note.memory and note.runs:
+        line = f", at line {note.line}" if note.line else ""
+        where += f" (last seen {human_seconds(death.note_age)} before{line}, with "
+        where += f"{human_bytes(note.memory)} of private memory)"
+    if status is not None:
+        how = f"it {human_ending(status)}{_cause(death, status)}"
     return f"{who} died at {clock(time.time() - death.age)}{where}: {how}."
 
 

@@ -55,9 +55,8 @@ LESSONS = {
     ),
     "history": (
         "The variables are kept as they were after each cell: select one to see what it changed.",
-        "“Check out” sets the variables to that; what a cell did elsewhere, as in files, stays. "
-        "The next cell then follows that one, in a branch of its own. To come back to the present "
-        "one by a name, run `%workbench branch NAME` before.",
+        "“Check out” sets the variables to that, and the next cell follows it; what cells did "
+        "elsewhere, as in files, stays. `%workbench branch NAME` names where you are before.",
     ),
 }
 """Texts in the place of an object's details, until one is selected: a sentence, and what a page

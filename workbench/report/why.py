@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from workbench.core.descriptions import Account, PinRecord, ValueAccount, ValueHolder
 from workbench.core.events import Place
 from workbench.core.snapshot import WorkerRecord
-from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds, joined
+from workbench.format import UNKNOWN, count, human_bytes, human_count, human_seconds, listed
 from workbench.report import facts, reasons
 from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
@@ -48,7 +48,7 @@ class Why(Rich):
             f"  {r.text}\n    to let go: {r.action}" + (f"\n    frees {r.frees}" if r.frees else "")
             for r in self.reasons
         ]
-        return "\n".join([f"{self.what}{head}", *lines, *self._unknown("  "), *self._together()])
+        return "\n".join([f"{self.what}{head}", *lines, *self._notes("  ")])
 
     def _repr_html_(self) -> str:
         if not self.reasons:
@@ -56,13 +56,11 @@ class Why(Rich):
         width = 3 if any(reason.frees for reason in self.reasons) else 2
         heads = ("why it is here", "to let go", "frees")[:width]
         rows = tuple((each.text, each.action, each.frees)[:width] for each in self.reasons)
-        return page(self.what, Table(heads, rows).html(), *self._unknown(""), *self._together())
+        return page(self.what, Table(heads, rows).html(), *self._notes())
 
-    def _together(self) -> list[str]:
-        return [self.together] if self.together else []
-
-    def _unknown(self, indent: str) -> list[str]:
-        return [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
+    def _notes(self, indent: str = "") -> list[str]:
+        told = [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
+        return [*told, self.together] if self.together else told
 
 
 class Asked(NamedTuple):
@@ -136,9 +134,8 @@ def why_value(account: ValueAccount, name: str) -> Why:
         found.append(ReasonText(text, f"`{looks_deep}` looks at all"))
     elif not found:
         what += ", which only this question refers to"
-    together = f"All of them together free {human_bytes(account.together)}."
-    if len(account.holders) < 2:
-        together = ""
+    several = len(account.holders) > 1
+    together = several * f"All of them together free {human_bytes(account.together)}."
     return Why(what, tuple(_each_code_once(found)), account.complete, together=together)
 
 
@@ -156,11 +153,9 @@ def _frees(holder: ValueHolder, account: ValueAccount, name: str) -> str:
     ]
     if holder.part and not all(each.part for each in account.holders):
         others.insert(0, f"`{name}`" if name else "the value itself")
-    if len(others) > MOST_OTHERS:
-        others[MOST_OTHERS:] = [f"{len(others) - MOST_OTHERS} more"]
     if not others and not account.complete:
         others = ["what was not found"]
-    keep = f"also held {f'by {joined(others)}' if others else UNSHOWN}"
+    keep = f"also held {f'by {listed(others, MOST_OTHERS)}' if others else UNSHOWN}"
     is_little = holder.frees < LITTLE * account.nbytes
     return f"nothing alone: {keep}" if is_little else f"{freed} of other things alone: {keep}"
 

@@ -22,7 +22,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # up to five a client
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # up to four a client
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     started = None
     with contextlib.suppress(OSError):  # no process or descriptor left now

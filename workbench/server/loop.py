@@ -186,9 +186,9 @@ class Server:
                 self._substitute(self._lines.disconnect(line))
             case do.Copy():
                 self._copy(instruction)
-            case do.WatchDriver(client, notes):
+            case do.WatchDriver(client):
                 if client in peers:
-                    self._watches.begin(client, _credentials(peers[client].sock)[0], notes)
+                    self._watches.begin(client, _credentials(peers[client].sock)[0])
             case do.Measure(clients):
                 self._watches.look()
                 socks = [(number, peers[number].sock) for number in clients if number in peers]

@@ -1,4 +1,4 @@
-"""Processes of drivers: what each noted last, and how it ended. No decisions, no sockets."""
+"""Processes of drivers: how each ended. No decisions, no sockets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import suppress
 
 from workbench.core.loop_events import DriverExited
-from workbench.system import cell_notes, machine
+from workbench.system import machine
 
 OFTEN, LOOKS = 2.0, 5
 """Shortest seconds between two looks at what the OOM killer did, each of 0.1 ms; how many are kept.
@@ -21,23 +21,17 @@ class Watches:
 
     def __init__(self, epoll: select.epoll) -> None:
         self._epoll = epoll
-        self._watched: dict[int, tuple[int, int, int]] = {}  # by pidfd: client, pid, its page
+        self._watched: dict[int, tuple[int, int]] = {}  # by pidfd: client, pid
         self._looks = deque([(time.monotonic(), machine.oom_kills())], LOOKS)
 
-    def begin(self, client: int, pid: int, notes: int) -> None:
+    def begin(self, client: int, pid: int) -> None:
         """Watch a client's process. Nothing will be known if no descriptor is left now."""
         self.look()
-        for pidfd in [fd for fd, (_, other, _) in self._watched.items() if other == pid]:
+        for pidfd in [fd for fd, (_, other) in self._watched.items() if other == pid]:
             self._end(pidfd)
         with suppress(OSError):
-            # Of the client's choice, but one of its own files, and opening it can't block.
-            page = os.open(f"/proc/{pid}/fd/{notes}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                pidfd = os.pidfd_open(pid)
-            except OSError:
-                os.close(page)
-                return
-            self._watched[pidfd] = client, pid, page
+            pidfd = os.pidfd_open(pid)
+            self._watched[pidfd] = client, pid
             self._epoll.register(pidfd, select.EPOLLIN)
 
     def look(self) -> None:
@@ -52,17 +46,17 @@ class Watches:
 
     def ended(self, pidfd: int) -> DriverExited:
         """Return how a process ended, and watch it no longer."""
-        client, pid, page = self._watched[pidfd]
+        client, pid = self._watched[pidfd]
         now, kills, (looked, before) = time.monotonic(), machine.oom_kills(), self._looks[0]
         more = None if kills is None or before is None else kills - before
         self._looks = deque([(now, kills)], LOOKS)
-        status, note = machine.exit_status(pid, pidfd), cell_notes.read(page)
+        status = machine.exit_status(pid, pidfd)
         self._end(pidfd)
-        return DriverExited(client, status, *note, more, now - looked)
+        return DriverExited(client, status, more, now - looked)
 
     def _end(self, pidfd: int) -> None:
-        for fd in (pidfd, self._watched.pop(pidfd)[2]):
-            os.close(fd)
+        del self._watched[pidfd]
+        os.close(pidfd)
 
     def close(self) -> None:
         for pidfd in list(self._watched):

@@ -25,13 +25,8 @@ from typing import Any
 
 from workbench.surroundings.settings import GONE, Part, Setting, State, put_entry, settings
 
-_LIMITS = (
-    "RLIMIT_AS",
-    "RLIMIT_CPU",
-    "RLIMIT_DATA",
-    "RLIMIT_FSIZE",
-    "RLIMIT_NOFILE",
-)
+_LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+"""Not RLIMIT_DATA: the server sets it, at any time."""
 
 _SIGNALS = (
     signal.SIGHUP,

@@ -305,8 +305,6 @@ _EXIT_CODE = 50
 _PIDFD_INFO = struct.Struct("=Q52xi")
 """``struct pidfd_info``: the mask, which asks and then tells what is known; the exit status."""
 
-_PAGE = os.sysconf("SC_PAGESIZE")
-
 _LIMITS = (
     (2, "memory.max", "memory.current"),
     (2, "memory.high", "memory.current"),

@@ -63,16 +63,23 @@ class PageWatch:
             return False
         try:
             fcntl.ioctl(self._fault, _REGISTER, struct.pack("4Q", first, end - first, 2, 0))
-            while first < end:
-                _, first = self._scan(first, end, _PROTECT)
+            self._protect(first, end)
         except OSError:
             return False
         return True
+
+    def _protect(self, first: int, end: int) -> None:
+        while True:
+            _, first = self._scan(first, end, _PROTECT)
+            if first >= end:
+                return
 
     def is_written(self, begin: int, length: int) -> bool:
         """True if a whole page of the range was written since `restart`, or if nobody can tell:
         the memory may have been freed, and be another's."""
         first, end = _pages_of(begin, length)
+        if self._pages < 0:
+            return True
         try:
             written, _ = self._scan(first, end)
         except OSError:

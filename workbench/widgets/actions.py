@@ -18,6 +18,7 @@ from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
 from workbench.report.checkpoints import DROPPED
 from workbench.report.facts import lacks_text
+from workbench.report.history import look
 from workbench.report.markup import unmarked
 from workbench.report.page import BUTTONS, PageAnswer, Tree
 from workbench.serialization.costs import Cost
@@ -109,9 +110,11 @@ def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
 
 
 def _look(engine: Engine, id: int, request: Request) -> PageAnswer:
-    history = kept_in(engine).history
-    found = history.look(id) if history else ""
-    return PageAnswer("" if found else DROPPED, ok=bool(found), html=str(found))
+    timeline = kept_in(engine).timeline
+    for cell in timeline or ():
+        if cell.number == id:
+            return PageAnswer("", html=str(look(cell)))
+    return PageAnswer(DROPPED, ok=False)
 
 
 def _check_out(engine: Engine, id: int, request: Request) -> PageAnswer:

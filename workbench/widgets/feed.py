@@ -278,7 +278,7 @@ class Feed:
             began = time.thread_time()
             with contextlib.suppress(RuntimeError, MemoryError):  # what it looks at changes
                 found = survey.survey(roots.roots(), most=MOST_SURVEYED)
-                self.process = memory.process_bar(found, "This notebook")
+                self.process = memory.process_bar(found)
             self._survey_due = time.monotonic() + SHARE * (time.thread_time() - began)
 
     def _leave(self) -> None:

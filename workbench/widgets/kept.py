@@ -1,7 +1,4 @@
-"""What the notebook keeps of its variables, for views: `ipython.keeping` says it here.
-
-Imports no widget library: it is made before anything is shown.
-"""
+"""What the notebook keeps of its variables, for views: `ipython.keeping` says it here."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from workbench.report.history import CellHistory
 
 
 class Kept:
-    """One session's, a companion of it. ``check_out`` takes the numbers of a checkpoint and of the
-    present one, as a page knows it; it waits for the main thread, so it is called in others."""
+    """A companion of a session. ``check_out`` takes the numbers of a checkpoint, and of the one
+    that a page shows as present; it waits for the main thread."""
 
     def __init__(self, engine: Engine | None) -> None:
         self.timeline: Timeline | None = None
@@ -23,12 +20,9 @@ class Kept:
 
     @property
     def history(self) -> CellHistory | None:
-        """The cells; None if nothing is kept. Any thread.
-
-        Don't keep it: it holds what is stored.
-        """
-        shown = ((), {}, "") if self.timeline is None else self.timeline.shown
-        return CellHistory(*shown) if shown[0] else None
+        """The cells, if anything is kept. It holds what is stored, so drop it soon. Any thread."""
+        found = None if self.timeline is None else CellHistory(*self.timeline.shown)
+        return found if found and found.checkpoints else None
 
 
 def kept_in(engine: Observed) -> Kept:

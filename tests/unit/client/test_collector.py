@@ -60,7 +60,7 @@ def test_no_look_asks_the_collector_for_what_modules_keep(monkeypatch: pytest.Mo
     monkeypatch.setattr(gc, "get_referents", watched)
     target = object()
     monkeypatch.setitem(vars(sys.modules["__main__"]), "kept", [target])
-    places, _, _ = find_referrers({"ref": target}, {}, SearchBudget.usual(deep=False))
+    places, _, _ = find_referrers({"ref": target}, {}, SearchBudget())
     assert "kept[0]" in [place.path for place in places]
     held = survey(lambda thing: (1 if thing is target else None, "ref"), {"m": gc, "x": [target]})
     assert held[1] == (("x[0]", "ref"),)

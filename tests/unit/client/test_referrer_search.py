@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,18 +24,11 @@ class Target:
 
 def search(*targets: Any, most: int = 10**9) -> tuple[list[Place], bool, int]:
     """As a session asks: in a thread of its own."""
-    found: list[Any] = []
     by_kind = {f"ref {number}": target for number, target in enumerate(targets)}
     del targets
-
-    def run() -> None:
-        found.append(find_referrers(by_kind, {}, SearchBudget(most)))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    places, complete, seen = found[0]
-    return list(places), complete, seen
+    with ThreadPoolExecutor(1) as apart:
+        found = apart.submit(find_referrers, by_kind, {}, SearchBudget(most=most)).result()
+    return list(found[0]), *found[1:]
 
 
 @contextmanager

@@ -156,6 +156,7 @@ USUAL: dict[type, Any] = {
     ev.Explained: ev.Explained(1, (ev.Place("ref", "x"),)),
     ev.Noted: ev.Noted(own(DRIVER)),
     ev.Keep: ev.Keep(1.0),
+    ev.CellNote: ev.CellNote(1, True),
     ev.Collect: ev.Collect(1, own(DRIVER, 2)),
     ev.Interrupt: ev.Interrupt(1, 1),
     ev.Subscribe: ev.Subscribe(1, search=ev.Search()),

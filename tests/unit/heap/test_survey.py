@@ -30,7 +30,7 @@ def test_sizes_are_what_the_allocators_gave(made: str) -> None:
         gc.collect()
         before = ProcessMemory()
         value = eval(made, names)
-        (holder,) = survey([HeapRoot("variable", "value", value)]).holders
+        (holder,) = survey([HeapRoot("variables", "value", value)]).holders
         now = ProcessMemory()
         sizes.append(now.python[0] + now.malloc[0] - before.python[0] - before.malloc[0])
     assert holder.nbytes == pytest.approx(sizes[1], rel=0.15)
@@ -39,11 +39,11 @@ def test_sizes_are_what_the_allocators_gave(made: str) -> None:
 def test_shared_parts_count_once_and_few_objects_are_looked_at() -> None:
     array = np.ones(1_000_000)
     several = {"value": array, "view": array[5:], "in": [array], "same": array}
-    roots = [HeapRoot("variable", name, value) for name, value in several.items()]
+    roots = [HeapRoot("variables", name, value) for name, value in several.items()]
     found = {each.name: each for each in survey(roots).holders}
     assert [root.name for root in found["value"].roots] == ["value", "same"]
     assert sum(each.nbytes for each in found.values()) == pytest.approx(8_000_000, rel=0.01)
     assert {found[name].shares["value"] // 10**6 for name in ("view", "in")} == {8}
-    roots.append(HeapRoot("variable", "long", [[n] for n in range(10**6)]))
+    roots.append(HeapRoot("variables", "long", [[n] for n in range(10**6)]))
     assert survey(roots).looked_at < 10_000
     assert not survey(roots, most=10).is_complete

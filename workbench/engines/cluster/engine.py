@@ -256,7 +256,7 @@ class ClusterEngine(ClusterTasks, SessionPresentation):
             return
         with ThreadPoolExecutor(1) as apart:  # what runs in this thread is looked at too
             roots = self.listener.roots()
-            kept, budget = self.kept(id), SearchBudget.usual(deep)
+            kept, budget = self.kept(id), SearchBudget(deep)
             looked = apart.submit(find_referrers, kept, roots, budget).result()
         places, complete, seen = looked
         for kind in kinds:

@@ -196,8 +196,7 @@ def _memory() -> MemoryTable:
     from workbench.report.memory import MemoryTable
 
     gc.collect()  # what would go by itself explains nothing
-    found = survey.survey(roots.roots(), roots.attributes())
-    return MemoryTable(found, "This notebook")
+    return MemoryTable(survey.survey(roots.roots(), roots.attributes()))
 
 
 def _lost() -> str:

@@ -11,9 +11,7 @@ class Changes extends Selected {
     this.answer = h("div", { class: "wb-answer" });
     this.full.append(this.answer, this.cant);
     this.out = button("Check out", () => this.checkOut());
-    this.buttons = inline("wb-buttons", this.out);
-    this.bar.prepend(this.buttons);
-    this.known = "";
+    this.bar.prepend(this.out);
   }
 
   update(row) {
@@ -23,11 +21,9 @@ class Changes extends Selected {
       this.answer.replaceChildren();
       this.known = "";
     }, row);
-    this.buttons.hidden = row == null;
+    this.out.hidden = row == null || Boolean(store.world.words.can.checkout);
     if (!row) return;
-    const facts = [row.when, row.took && `took ${row.took}`, row.size && `changed ${row.size}`, `${row.all} in all`];
-    setText(this.facts, facts.filter(Boolean).join(" · "));
-    this.out.hidden = Boolean(store.world.words.can.checkout);
+    setText(this.facts, [row.when, row.took, `${row.all} in all`].filter(Boolean).join(" · "));
     this.out.disabled = !store.usable || row.here;
     setAttr(this.out, "title", row.here ? "The variables are as they were after this cell" : null);
     this.tellCant("checkout");
@@ -47,7 +43,7 @@ class Changes extends Selected {
     });
   }
 
-  /** The kernel refuses if the variables aren't any more those that this page shows as present. */
+  /** The kernel refuses if the variables aren't any more those that are shown as present. */
   checkOut() {
     const present = this.session.store.world.history.find(({ here }) => here)?.id;
     this.ask("checkout", null, { present });
@@ -59,54 +55,37 @@ export class History {
     this.session = session;
     this.id = "";
     this.nodes = new Map();
-    this.list = h("ul", {
-      class: "wb-scroll",
-      role: "listbox",
-      tabindex: 0,
-      "aria-label": "Cells",
-      onkeydown: (event) => this.walked(event),
-    });
+    const props = { class: "wb-scroll", role: "listbox", tabindex: 0, "aria-label": "Cells" };
+    this.list = h("ul", { ...props, onkeydown: (event) => this.walked(event) });
     this.none = h("p", { class: "wb-empty" });
     this.changes = new Changes(session);
     this.el = pane("wb-history", "History", this.none, this.list, this.changes.el);
   }
 
-  get rows() {
-    return this.session.store.world.history ?? [];
-  }
-
   update({ everything, keys }) {
+    const { history, words } = this.session.store.world;
+    this.rows = history ?? [];
     if (everything || keys.has("history")) {
-      const { rows } = this;
-      const none = this.session.store.world.words.none.history;
-      setChildren(this.none, none, () => withCode(none));
-      this.none.hidden = rows.length > 0;
-      this.list.hidden = this.changes.el.hidden = !rows.length;
-      setChildren(this.list, JSON.stringify(rows), () => {
-        this.nodes = new Map(rows.map((row) => [row.id, this.line(row)]));
+      setChildren(this.none, words.none.history, () => withCode(words.none.history));
+      this.none.hidden = history != null;
+      this.list.hidden = this.changes.el.hidden = history == null;
+      setChildren(this.list, JSON.stringify(history), () => {
+        this.nodes = new Map(this.rows.map((row) => [row.id, this.line(row)]));
         return [...this.nodes.values()];
       });
     }
     this.mark();
   }
 
-  line(row) {
-    const { id, title, changed, size, took, when, branches, here } = row;
-    const line = inline("wb-step-line");
-    fillMarkup(line, row.graph);
+  line({ id, title, graph, changed, size, took, when, branches, here }) {
+    const line = inline("");
+    fillMarkup(line, graph);
     const chips = branches.map((name) => inline("wb-chip", name));
-    return h(
-      "li",
-      {
-        class: "wb-row wb-step",
-        role: "option",
-        id: uniqueId("step"),
-        "aria-current": here && "step",
-        onclick: () => this.select(id),
-      },
-      ...[line, inline("wb-step-title", title), inline("wb-step-what", inline("wb-step-names", changed), ...chips)],
-      ...[inline("wb-step-size", size), inline("wb-step-took", took), inline("wb-step-when", when)],
-    );
+    const what = inline("wb-step-what", inline("wb-step-names", changed), ...chips);
+    const figures = [inline("wb-step-size", size), inline("wb-step-took", took), inline("wb-step-when", when)];
+    const props = { class: "wb-row wb-step", role: "option", id: uniqueId("step"), "aria-current": here && "step" };
+    const onclick = () => this.select(id);
+    return h("li", { ...props, onclick }, line, inline("wb-step-title", title), what, ...figures);
   }
 
   select(id) {

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from workbench.checkpoints.groups import Group, look, overlap
-from workbench.checkpoints.opening import Opened
-from workbench.checkpoints.records import Checkpoint, Lost, Part
+from workbench.checkpoints.groups import VariableGroup, look, overlap
+from workbench.checkpoints.opening import OpenedVariables
+from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
 from workbench.checkpoints.storing import Storing
 from workbench.engine.base import Engine
 from workbench.errors import SerializationError, StoreFullError
@@ -36,7 +36,7 @@ PLAIN = 1000
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
-class Keeper:
+class Checkpointer:
     """The variables of one notebook, from cell to cell.
 
     Parameters
@@ -62,8 +62,8 @@ class Keeper:
         self.lost: dict[str, Lost] = {}
         self.changed: dict[str, None] = {}  # since the cell began
         self.deleted: tuple[str, ...] = ()
-        self._groups: dict[str, Group] = {}  # by each of its variables
-        self._owners: dict[int, Group] = {}  # by id of an object in it
+        self._groups: dict[str, VariableGroup] = {}  # by each of its variables
+        self._owners: dict[int, VariableGroup] = {}  # by id of an object in it
         self._tried: dict[str, int] = {}  # ids of values that couldn't be stored
         self._made: dict[str, int] = {}  # the cells that bound these
         self._due: dict[str, None] = {}  # not compared since the cell's end
@@ -74,7 +74,7 @@ class Keeper:
         return not self._due
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[StoredGroup, ...]:
         """What is stored of the variables."""
         groups = {id(group): group for group in self._groups.values()}
         return tuple(part for group in groups.values() if (part := group.stored()) is not None)
@@ -177,7 +177,7 @@ class Keeper:
     def _compare(self, name: str) -> None:
         """Compare a variable, with those it belongs together with; store what changed."""
         queue = [self._together(name)]
-        done: dict[int, Group] = {}
+        done: dict[int, VariableGroup] = {}
         while queue:
             members = queue.pop()
             before = {id(g): g for n in members if (g := self._groups.get(n)) is not None}
@@ -215,7 +215,7 @@ class Keeper:
         values = {name: self._namespace.get(name) for name in self._groups}
         return {id(value): name for name, value in values.items() if travels_by_value(value)}
 
-    def _dissolve(self, group: Group) -> list[str]:
+    def _dissolve(self, group: VariableGroup) -> list[str]:
         """Drop a group; return its variables that are still there."""
         self._let_go_of_links(group)
         left = [name for name in group.names if self._groups.get(name) is group]
@@ -223,12 +223,12 @@ class Keeper:
             del self._groups[name]
         return left
 
-    def _let_go_of_links(self, group: Group) -> None:
+    def _let_go_of_links(self, group: VariableGroup) -> None:
         for key in group.seen.links:
             if self._owners.get(key) is group:
                 del self._owners[key]
 
-    def _look(self, names: Iterable[str]) -> Group | None:
+    def _look(self, names: Iterable[str]) -> VariableGroup | None:
         """Pickle variables together, without those that can't be. None if none is left."""
         there = self._namespace
         values = {name: there[name] for name in names if name in there}
@@ -250,7 +250,7 @@ class Keeper:
                     self._tried.pop(name, None)
                 ids = {name: id(value) for name, value in values.items()}
                 kinds = {name: describe(value) for name, value in values.items()}
-                return Group(tuple(values), ids, seen, self.cell, is_code, kinds)
+                return VariableGroup(tuple(values), ids, seen, self.cell, is_code, kinds)
         return None
 
     def _failures(
@@ -276,7 +276,7 @@ class Keeper:
         self.lost[name] = Lost(describe(value), failures[0].why if failures else text, cell)
         self._tried[name] = id(value)
 
-    def _belonging(self, group: Group) -> list[Group]:
+    def _belonging(self, group: VariableGroup) -> list[VariableGroup]:
         """Return other groups that share an object or memory with one."""
         owners = self._owners
         common = {id(owners[key]): owners[key] for key in group.seen.links & owners.keys()}
@@ -286,7 +286,7 @@ class Keeper:
                 found[id(each)] = each
         return [*found.values()]
 
-    def _has_in_common(self, other: Group, group: Group) -> bool:
+    def _has_in_common(self, other: VariableGroup, group: VariableGroup) -> bool:
         """True if groups with an id in common share an object: if all that was pickled is alive at
         once, no id is another object's that is gone."""
         if other.seen.held is None:
@@ -302,14 +302,14 @@ class Keeper:
             return not now.links.isdisjoint(group.seen.links)
         return not other.seen.links.isdisjoint(group.seen.links)
 
-    def _enter(self, group: Group) -> None:
+    def _enter(self, group: VariableGroup) -> None:
         self._owners |= dict.fromkeys(group.seen.links, group)
         for name in group.names:
             self.plain.pop(name, None)
             self.modules.pop(name, None)
             self._groups[name] = group
 
-    def _store(self, groups: list[Group]) -> None:
+    def _store(self, groups: list[VariableGroup]) -> None:
         for group in self._storing.store(groups):
             self.changed |= dict.fromkeys(group.names)
         for group in groups:
@@ -320,7 +320,7 @@ class Keeper:
 
     # -- after they were opened -------------------------------------------------------------------
 
-    def adopt(self, checkpoint: Checkpoint, found: Opened) -> None:
+    def adopt(self, checkpoint: Checkpoint, found: OpenedVariables) -> None:
         """Take the variables for what a checkpoint has: some were just opened from it, the others
         are as they were compared."""
         self.cell, self.changed, self.deleted = checkpoint.cell, {}, ()

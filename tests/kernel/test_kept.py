@@ -1,0 +1,98 @@
+"""A notebook that keeps its variables: over a kernel's death, at earlier cells, in branches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+from tests.leaks import eventually
+from tests.twins.kept import Kept
+from tests.twins.programs import WORLDS, program
+
+
+@pytest.fixture(scope="module")
+def kept(runtime_dir: str) -> Iterator[Kept]:
+    made = Kept(runtime_dir)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def kernel(kept: Kept) -> Iterator[Kernel]:
+    kept.kernel.ok("%reset -f\n%reload_ext workbench")
+    yield kept.kernel
+    kept.kernel.run("%workbench stop")
+
+
+def test_a_new_kernel_has_what_the_old_one_had(kernel: Kernel) -> None:
+    assert re.match(
+        "From now on the variables are kept after each cell: 0 of 0 variables .* 2 min after",
+        kernel.ok("%workbench keep").text(),
+    )
+    kernel.ok("import os, math as m\nos.chdir('/')\nlines = (n for n in [1])\nx = [m.pi]\ny = x")
+    was = kernel.value("os.getpid()")
+    kernel.restart(now=True)
+    kernel.ok("x = 'its own'")
+    line = kernel.ok("%load_ext workbench").text().splitlines()[-1]
+    assert re.fullmatch(
+        r"3 of 5 variables are back, as of cell \[\d+\], [\d:]+[.] Not back: `lines` "
+        r"\(generator, cell \[\d+\]\)[.] The notebook had its own `x` already[.] "
+        r"`%workbench lost` lists them[.]",
+        line,
+    )
+    assert kernel.value("(os.getpid(), os.getcwd(), y, x)") != was
+    assert kernel.value("(os.getcwd(), y == [m.pi], x)") == "('/', True, 'its own')"
+    assert "lines" in kernel.ok("%workbench lost").results()[0]
+    kernel.ok("y.append(2)")
+    kernel.restart(now=False)
+    kernel.ok("%load_ext workbench")
+    assert kernel.value("(len(y), x)") == "(2, 'its own')"
+
+
+def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    assert "no earlier checkpoint" in kernel.failure("%undo")
+    kernel.ok("import numpy as np\na = np.zeros(10**6)\nb = a[:3]")
+    first = kernel.ok("x = [1]").number
+    kernel.ok("a[1] = x[0] = 7")
+    kernel.ok("print(b)")
+    said = kernel.ok("%undo").text()
+    assert re.search(rf"as of cell \[{first}\], .*: `a`, `b`, `x` changed", said)
+    assert kernel.value("(b[1], x)") == "(np.float64(0.0), [1])"
+    assert "is new" in kernel.ok("%workbench branch try").text()
+    kernel.ok("b[:] = 5; y = 1")
+    assert "`a`, `b`, `y` changed" in kernel.ok("%checkout main").text()
+    assert kernel.value("(a[0], 'y' in globals())") == "(np.float64(0.0), False)"
+    kernel.ok("%workbench branch try")
+    assert kernel.value("a[0] + y") == "np.float64(6.0)"
+    table = kernel.ok("%workbench branches").results()[0]
+    assert re.search(r"main .*\n.*try \(here\)", table)
+    assert f"{first}, " in kernel.failure("%checkout 99")
+    assert kernel.ok("%workbench keep off").text().startswith("The variables aren't kept any more")
+    assert "Nothing is kept" in kernel.failure("%undo")
+
+
+def test_what_is_large_is_compared_when_the_notebook_is_idle(kernel: Kernel) -> None:
+    kernel.ok("import workbench.checkpoints.checkpointer as k\nlarge = [[0]]\n%workbench keep")
+    kernel.ok("k.SOON = k.LARGE = 0.0")
+    kernel.ok("held = large[0]; held.append(1)")
+    kernel.ok("held.append(2)")
+    done = "get_ipython().workbench._notebook.keeping.is_done"
+    assert eventually(lambda: kernel.value(done) == "True")
+    kernel.restart(now=True)
+    kernel.ok("%load_ext workbench")
+    assert kernel.value("(large, held is large[0])") == "([[0, 1, 2]], True)"
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(3), *(pytest.param(range(n, n + 30), marks=pytest.mark.extended) for n in (3, 33))],
+)
+def test_random_programs_are_restored_as_they_were(kept: Kept, seeds: range) -> None:
+    for seed in seeds:
+        made = program(seed, tuple(WORLDS))
+        found = kept.differences(made, kill=seed % 15 == 2)
+        assert not found, "\n".join([*made.cells, *found])

@@ -1,0 +1,263 @@
+"""A notebook's variables from cell to cell: what is stored, and what comes back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.checkpoints import checkpointer
+from workbench.checkpoints.checkpointer import Checkpointer
+from workbench.checkpoints.opening import opened
+from workbench.checkpoints.records import Checkpoint
+from workbench.checkpoints.timeline import MOST, Timeline
+from workbench.engine.base import Engine
+from workbench.engine.queries import Names
+
+BUFFER = 200_000  # bytes of an array that is stored on its own
+
+
+class Notebook:
+    """Cells without a shell; names of two underscores aren't its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
+        self.keeper = Checkpointer(engine, self.names, self._own)
+        self.cells = 0
+
+    def _own(self) -> list[str]:
+        return [name for name in self.names if not name.startswith("__")]
+
+    def run(self, cell: str, *named: str, finish: bool = True) -> Checkpoint:
+        exec(compile(cell, "<cell>", "exec"), self.names)
+        self.cells += 1
+        self.keeper.ended(self.cells, named)
+        if finish:
+            self.keeper.finish()
+        return self.keeper.checkpoint(self.cells, self.cells - 1, cell, 0.0)
+
+    def open(self, then: Checkpoint) -> dict[str, Any]:
+        """Go back to a checkpoint; return the variables."""
+        found = opened(self.engine, then.parts, then, self.names)
+        assert not found.failed
+        self.keeper.adopt(then, found)
+        return self.names
+
+    def value(self, expression: str) -> Any:
+        return eval(expression, self.names)
+
+
+@pytest.fixture
+def notebook(session: Engine) -> Iterator[Notebook]:
+    made = Notebook(session)
+    yield made
+    made.keeper.close()
+    made.names.clear()
+    vars(made).clear()  # pytest keeps it
+    gc.collect()
+
+
+ENTWINED = """
+base = np.arange(100_000.0); view = base[10:20]
+inner = [1, 2]; outer = {'inner': inner, 'tuple': (inner,)}
+def counter():
+    n = 0
+    def up():
+        nonlocal n
+        n += 1; return n
+    return up, lambda: n
+up, read = counter()
+class Base:
+    made = 0
+class Point(Base):
+    __slots__ = ('x',)
+    def __init__(self, x): self.x = x; Base.made += 1
+    def where(self): return scale * self.x
+scale = 2
+one, two = Point(1), Point(2); both = [one, two]
+old = one.where
+"""
+
+CHANGE = """
+base[12] = -1; inner.append(3); up(); scale = 3; Base.made = 9; Base.later = True
+one.x = 5; del two; both = None
+"""
+
+
+def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> None:
+    before = notebook.run(ENTWINED)
+    after = notebook.run(CHANGE)
+    notebook.open(before)
+    assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
+    assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is inner")
+    assert notebook.value("both[1] is two and type(two) is Point and not hasattr(Base, 'later')")
+    assert notebook.value("(up(), read(), two.where(), old())") == (1, 1, 4, 2)
+    notebook.open(after)
+    assert notebook.value("view[2], outer['inner'], read(), one.where()") == (
+        -1.0,
+        [1, 2, 3],
+        1,
+        15,
+    )
+    assert notebook.value("Base.later and both is None")
+
+
+def stored(session: Engine) -> int:
+    return sum(record.size for record in session.snapshot().objects)
+
+
+def test_only_what_changed_is_stored(notebook: Notebook, session: Engine) -> None:
+    made = f"pair = [np.zeros({BUFFER}, 'u1'), np.ones({BUFFER}, 'u1')]; same = pair[0].copy()"
+    first = notebook.run(made)
+    assert BUFFER * 2 <= stored(session) < BUFFER * 2.5
+    second = notebook.run("pair[1][7] = 3; text = 'short'")
+    assert second.changed == ("text", "pair")
+    assert stored(session) < BUFFER * 3.5
+    assert notebook.run("pair[0].sum()").parts[0].box == first.parts[0].box or not second.deleted
+    assert notebook.run("del pair").deleted == ("pair",)
+
+
+def test_code_that_means_something_else_now_is_not_taken_for_what_it_was(
+    notebook: Notebook,
+) -> None:
+    """An object refers to its class by name, until the name means another class."""
+    notebook.run("class A:\n    kind = 'old'\na = A()")
+    then = notebook.run("class A:\n    kind = 'new'\nb = A()")
+    notebook.run("a = b = A = None")
+    notebook.open(then)
+    assert notebook.value("(a.kind, b.kind, type(b) is A, type(a) is A)") == (
+        *("old", "new"),
+        *(True, False),
+    )
+
+
+def test_what_cannot_be_stored_is_said_until_it_can(notebook: Notebook) -> None:
+    then = notebook.run("rows = (n for n in [1]); held = [rows, 1]; text = open('/dev/null')")
+    assert {n: each.cell for n, each in then.lost.items()} == {"rows": 1, "held": 1, "text": 1}
+    assert "open file" in then.lost["text"].why
+    assert then.names == ["np"]
+    then = notebook.run("held.pop(0); text.close(); text = 'read'", "held")
+    assert sorted(then.lost) == ["rows"]
+    assert notebook.open(then)["held"] == [1]
+
+
+def test_what_takes_long_is_compared_when_there_is_time(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run("large = [[n] for n in range(1000)]; few = [1]")
+    monkeypatch.setattr(checkpointer, "SOON", 0.0)
+    then = notebook.run("large[0] = few[0] = 7", "few", finish=False)
+    assert (then.changed, then.not_compared) == (("few",), {"large": 1})
+    assert not notebook.keeper.is_done
+    monkeypatch.setattr(checkpointer, "LARGE", 0.0)
+    assert not notebook.run("few[0] = 8", "few", finish=False).changed
+    notebook.keeper.finish()
+    now = notebook.keeper.checkpoint(3, 2, "", 0.0)
+    assert (sorted(now.changed), now.not_compared) == (["few", "large"], {})
+
+
+@pytest.mark.parametrize("size", [BUFFER, 4_000_000])
+def test_what_a_thread_writes_while_it_is_stored_is_never_taken_for_another_content(
+    notebook: Notebook, session: Engine, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored has the digest of its own bytes, not that of those before."""
+    notebook.names["array"] = array = np.zeros(size, np.uint8)
+    put = session.put
+
+    def write_and_put(value: Any, name: str = "") -> Any:
+        array[size // 2] = 5  # as a thread does between the look and the copy
+        return put(value, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "put", write_and_put)
+        first = notebook.run("")
+    array[size // 2] = 0
+    second = notebook.run("")
+    assert [notebook.open(each)["array"][size // 2] for each in (first, second)] == [5, 0]
+
+
+SHY = """
+class Shy:
+    def __reduce__(self):
+        if {raises}: raise {error}
+        return Shy, ()
+shy = Shy(); other = [1]
+"""
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "RecursionError"])
+def test_an_interruption_loses_nothing(notebook: Notebook, error: str) -> None:
+    names = notebook.names
+    names["raises"] = True
+    if error == "KeyboardInterrupt":
+        with pytest.raises(KeyboardInterrupt):
+            notebook.run(SHY.format(raises="raises", error=error))
+    else:
+        assert (
+            "RecursionError"
+            in notebook.run(SHY.format(raises="raises", error=error)).lost["shy"].why
+        )
+    then = notebook.run("raises = False", "shy")
+    assert {"shy", "other", "Shy"} <= {*then.names}
+    assert not then.lost
+
+
+def test_a_full_store_keeps_what_was_kept_last(session: Engine, notebook: Notebook) -> None:
+    timeline = Timeline(session, "kept:test")
+    for number in range(1, 8):
+        notebook.run(f"array = np.full({10_000_000}, {number}, 'u1')")
+        timeline.record(notebook.keeper.checkpoint(number, number - 1, "", 0.0))
+    kept = [each.number for each in timeline]
+    assert kept[-1] == 7
+    assert 2 < len(kept) < 7  # 64 MB have room for six
+    then = notebook.run("array = np.zeros(70_000_000, 'u1')")
+    assert "needs 70 MB" in then.lost["array"].why
+    again = Timeline(session, "kept:test")
+    assert again.load()
+    notebook.open([*again][-1])
+    assert notebook.value("array[0]") == 7
+    timeline.forget()
+    assert session.ask(Names("kept:")) == []
+    timeline.close()
+    again.close()
+
+
+@pytest.fixture
+def timeline(session: Engine) -> Iterator[Timeline]:
+    made = Timeline(session, "kept:test")
+    yield made
+    made.forget()
+    made.close()
+
+
+def empty(number: int, before: int | None) -> Checkpoint:
+    return Checkpoint(number, before, number, "", 0.0, 0.0, (), {}, {}, {}, (), (), "/", ())
+
+
+def test_branches_begin_where_they_were_made(session: Engine, timeline: Timeline) -> None:
+    timeline.record(empty(1, None))
+    timeline.record(empty(2, 1))
+    timeline.move(next(iter(timeline)), "other")
+    timeline.record(empty(3, 1))
+    assert [each.number for each in timeline.line()] == [3, 1]
+    assert [each.number for each in timeline.line("main")] == [2, 1]
+    found = Timeline(session, "kept:test")
+    assert found.load()
+    assert (found.branch, found.branches) == ("other", {"main": 2, "other": 3})
+    assert found.of_cell(2) is not None
+    found.close()
+
+
+def test_the_oldest_go_but_for_the_ends_of_branches(timeline: Timeline) -> None:
+    timeline.record(empty(1, None))
+    timeline.branches["first"] = 1
+    for number in range(2, MOST + 6):
+        timeline.record(empty(number, number - 1))
+    numbers = [each.number for each in timeline]
+    assert numbers[0] == 1
+    assert numbers[1:] == [*range(MOST + 6 - len(numbers) + 1, MOST + 6)]
+    assert len(numbers) == MOST + 2
