@@ -257,23 +257,11 @@ function makeJobs(now) {
   ];
 }
 
-/** The kernel draws the line; here it is straight. */
-function makeHistory(here = 3) {
-  const path = '<path d="M7 0V26" style="stroke:gray"></path>';
-  const graph = `<svg aria-hidden="true" style="display:block;width:14px;height:26px">${path}</svg>`;
-  const step = (number, changed, size) => ({
-    id: number.toString(16),
-    title: `Cell [${number + 1}]`,
-    graph,
-    changed,
-    size,
-    all: "81 MB",
-    took: "12 ms",
-    when: `14:0${number}:12`,
-    branches: number === 3 ? ["main (here)"] : [],
-    here: number === here,
-  });
-  return [step(4, "model, scores", "1.2 MB"), step(3, "nothing", ""), step(2, "data, del raw", "80 MB"), step(1, "np", "")];
+/** Without the line, which the kernel draws. */
+function makeHistory() {
+  const figures = { graph: "", changed: "data, del raw", size: "80 MB", took: "12 ms", when: "14:02:12" };
+  const step = (id, here, ...branches) => ({ ...figures, id, title: `Cell [${id}]`, branches, here });
+  return [step("4", false), step("3", true, "main (here)"), step("2", false), step("1", false, "trial")];
 }
 
 function makeTimeline(roll, live, spilled, now) {

@@ -24,9 +24,8 @@ from workbench.errors import MagicError, SessionError
 from workbench.format import printable
 from workbench.ipython.running_cell import RunningCell
 from workbench.report import checkpoints as texts
-from workbench.report.checkpoints import BranchTable, LostTable
+from workbench.report.checkpoints import LostTable
 from workbench.report.history import CellHistory
-from workbench.report.markup import Finished
 
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
@@ -232,11 +231,9 @@ class Keeping:
     async def _go(self, number: int, present: int) -> str:
         session = self._kept()
         now = session.timeline.present
-        if self._runs or now is None or now.number != present:
-            raise MagicError(texts.MEANWHILE)
         target = next((each for each in session.timeline if each.number == number), None)
-        if target is None:
-            raise MagicError(texts.DROPPED)
+        if self._runs or target is None or now is None or now.number != present:
+            raise MagicError(texts.MEANWHILE)
         return self._move(session, target)
 
     def switch(self, branch: str) -> str:
@@ -251,13 +248,11 @@ class Keeping:
         line = timeline.line(branch)
         return f"{texts.branch_text(branch, False)} {self._move(session, line[0], branch)}"
 
-    def branches(self) -> Finished:
-        timeline = self._kept().timeline
-        rows = [(n, timeline.line(n)[0], n == timeline.branch) for n in timeline.branches]
-        return Finished(BranchTable(rows))
+    def branches(self) -> CellHistory:
+        return CellHistory(*self._kept().timeline.shown, only_ends=True)
 
-    def history(self) -> Finished:
-        return Finished(CellHistory(*self._kept().timeline.shown))
+    def history(self) -> CellHistory:
+        return CellHistory(*self._kept().timeline.shown)
 
     @property
     def is_done(self) -> bool:

@@ -20,8 +20,6 @@ INTERRUPTED = (
 
 MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again when it has ended."
 
-DROPPED = "The variables as of this cell aren't kept any more."
-
 NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
@@ -108,36 +106,8 @@ class LostTable(Rich):
         return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
 
-@dataclass(frozen=True, repr=False)
-class BranchTable(Rich):
-    """The branches and their last checkpoints."""
-
-    rows: Sequence[tuple[str, Checkpoint, bool]]  # its label; True if it is the present one
-
-    def _text(self) -> str:
-        return self._table().text()
-
-    def _repr_html_(self) -> str:
-        return page("Branches", self._table().html())
-
-    def _table(self) -> Table:
-        rows = tuple(
-            (
-                f"{label} (here)" if here else label,
-                f"[{each.cell}]",
-                time.strftime("%H:%M:%S", time.localtime(each.when)),
-                human_seconds(each.seconds),
-                human_bytes(each.nbytes),
-                changed_text(each) or "nothing",
-            )
-            for label, each, here in self.rows
-        )
-        head = ("branch", "cell", "when", "took", "size", "changed")
-        return Table(head, rows, ("took", "size"))
-
-
 def changed_text(checkpoint: Checkpoint) -> str:
-    """Return the variables that a cell changed; '' if there are none."""
+    """Return the variables that a cell changed, or ''."""
     deleted = [f"del {name}" for name in checkpoint.deleted]
     return _names([*checkpoint.changed, *deleted])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from workbench.report.markup import MUTED, Html, as_html, mood_color
+from workbench.report.markup import Html, as_html, mood_color
 
 HEIGHT, LANE = 26, 14
 """Pixels of a row, also in the page's style sheet, and of a lane."""
@@ -34,8 +34,7 @@ def junctions(points: Sequence[tuple[int, int | None]], first: int) -> list[Junc
     found = []
     for number, before in points:
         ends = [lane for lane, to in enumerate(lanes) if to == number]
-        free = lanes.index(None, 1)
-        lane = 0 if number == first else min(ends, default=free)
+        lane = 0 if number == first else min(ends, default=lanes.index(None, 1))
         passes = [each for each, to in enumerate(lanes) if to is not None and to != number]
         for each in ends:
             lanes[each] = None
@@ -69,32 +68,23 @@ def drawn(row: Junction, width: int, is_here: bool | None = None) -> Html:
     return Html(f'<svg aria-hidden="true" style="{style};width:{width}px">{"".join(marks)}</svg>')
 
 
-def fold(width: int, cells: Sequence[str], body: Sequence[Html] = ()) -> Html:
+def fold(width: int, cells: Sequence[str], body: Html) -> Html:
     """Return a row that opens when it is pressed: a drawing of that ``width`` and further cells, of
-    which the second takes the room. Without a ``body``, the heads."""
+    which the second takes the room."""
     row = (
         f"display:grid;grid-template-columns:{width}px 5.5em minmax(8em,1fr) 5.5em 5em 5em;"
-        f"gap:0 .8em;align-items:center;height:{HEIGHT}px;font-variant-numeric:tabular-nums;"
+        f"gap:0 .8em;align-items:center;height:{HEIGHT}px;font-variant-numeric:tabular-nums"
     )
     cell = "overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:"
     inside = "".join(
         f'<span style="{cell}{"right" if place > 2 else "left"}">{as_html(each)}</span> '
         for place, each in enumerate(cells)
     )
-    if not body:
-        return Html(f'<div style="{row}{MUTED}">{inside}</div>')
     below = f"position:relative;overflow-x:auto;padding:.2em 0 .8em calc({width}px + .8em)"
     return Html(
-        f'<details style="margin:0"><summary style="{row}cursor:pointer">{inside}</summary>'
-        f'<div style="{below}">{"".join(body)}</div></details>'
+        f'<details style="margin:0"><summary style="{row};cursor:pointer">{inside}</summary>'
+        f'<div style="{below}">{body}</div></details>'
     )
-
-
-def chip(text: str) -> Html:
-    style = (
-        "margin-left:.5em;padding:0 .5em;border:1px solid rgba(128,128,128,.5);border-radius:9px"
-    )
-    return Html(f' <span style="{style}">{as_html(text)}</span>')
 
 
 def _x(lane: int) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from workbench.checkpoints.records import Checkpoint
 from workbench.format import human_bytes, human_seconds
 from workbench.report.checkpoints import changed_text
-from workbench.report.graph import Junction, chip, drawn, fold, junctions, width_of
+from workbench.report.graph import Junction, drawn, fold, junctions, width_of
 from workbench.report.markup import (
     Html,
     Rich,
@@ -26,29 +26,22 @@ from workbench.report.markup import (
     pre,
 )
 
-MOST_ROWS = 30
-"""Cells in a notebook's file."""
+MOST_ROWS, MOST_SOURCE = 30, 2000
+"""Cells in a notebook's file, and characters of one that are shown."""
 
-MOST_SOURCE = 2000
-"""Characters of a cell that are shown."""
-
-HINT = (
-    "Press a cell to see what it changed. `%checkout NUMBER` sets the variables to what they were "
-    "after it; in `%workbench dashboard`, a button does."
-)
+HINT = "Press a cell to see what it changed. `%checkout NUMBER` goes to it."
 
 
 class PageCheckpoint(Struct, forbid_unknown_fields=True):
     """A cell for a page. ``graph`` is HTML: its part of the line with branches; ``size`` that of
-    the variables it changed, ``all`` that of all; ``branches`` end with it; ``here``: the variables
-    are as they were after it."""
+    the variables it changed; ``branches`` end with it; ``here``: the variables are as they were
+    after it."""
 
     id: str
     title: str
     graph: str
     changed: str
     size: str
-    all: str
     took: str
     when: str
     branches: list[str]
@@ -57,20 +50,25 @@ class PageCheckpoint(Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, repr=False)
 class CellHistory(Rich):
-    """All checkpoints, the oldest first; each branch's last one; the present branch."""
+    """All checkpoints, the oldest first; each branch's last one, which may be all that is shown;
+    the present branch."""
 
     checkpoints: Sequence[Checkpoint]
     branches: Mapping[str, int]
     branch: str
+    only_ends: bool = False
 
-    def _text(self) -> str:
-        return self.table().text()
+    def text(self, room: int | None = None) -> str:
+        return self._table().text(room)
 
-    def table(self) -> Table:
-        head = ("cell", "changed", "branch", "size", "took", "when")
+    _text = text
+
+    def _table(self) -> Table:
+        head = ("cell", "changed", "size", "took", "when", "branch")
         rows = tuple(
-            (each.title, each.changed, ", ".join(each.branches), each.size, each.took, each.when)
+            (each.title, each.changed, each.size, each.took, each.when, ", ".join(each.branches))
             for each in self.rows
+            if each.branches or not self.only_ends
         )
         return Table(head, rows, ("size", "took"), flexible=("changed",))
 
@@ -94,7 +92,6 @@ class CellHistory(Rich):
                 str(drawn(row, width, each.number == here)),
                 changed_text(each).replace("`", ""),
                 _size(each),
-                human_bytes(each.nbytes),
                 human_seconds(each.seconds) if each.seconds else "",
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 ends.get(each.number, []),
@@ -106,16 +103,19 @@ class CellHistory(Rich):
     def html(self) -> Html:
         """Return the line with its branches; a cell opens when it is pressed."""
         width = width_of(self._graph)
-        parts = [fold(width, ("", "cell", "changed", "size", "took", "when"))]
+        parts = []
         shown = zip(self.rows[:MOST_ROWS], self._graph, reversed(self.checkpoints), strict=False)
         for row, junction, each in shown:
-            changed = Html(as_html(row.changed) + "".join(map(chip, row.branches)))
+            ends = muted(f" ← {', '.join(row.branches)}" if row.branches else "")
+            changed = Html(as_html(row.changed) + ends)
             cells = Html(row.graph), row.title, changed, row.size, row.took, row.when
-            parts.append(fold(width, cells, (drawn(junction, width), look(each))))
+            parts.append(fold(width, cells, Html(drawn(junction, width) + look(each))))
         left = len(self.rows) - MOST_ROWS
         return Html("".join(parts) + muted(f"and {left} earlier ones. " * (left > 0) + HINT))
 
     def _repr_html_(self) -> Html:
+        if self.only_ends:
+            return page("Branches", self._table().html())
         return page(heading("History"), self.html())
 
 
@@ -123,10 +123,8 @@ def look(cell: Checkpoint) -> Html:
     """Return what a cell changed, and the cell."""
     head, rows = ("variable", "type", "size", "note"), tuple(_changes(cell))
     table = Table(head, rows, ("size",)).html() if rows else muted("No variable was changed.")
-    if not (source := cell.source.strip()):
-        return page(table, muted("From here on the variables are kept."))
-    shown = source[:MOST_SOURCE] + "…" * (len(source) > MOST_SOURCE)
-    return page(table, heading("Source"), pre(shown))
+    source = cell.source.strip() or "%workbench keep"
+    return page(table, heading("Source"), pre(source[:MOST_SOURCE]))
 
 
 def _size(cell: Checkpoint) -> str:

@@ -75,13 +75,13 @@ class Still(Rich):
     history: CellHistory | None = None
 
     def __post_init__(self) -> None:
-        wrong = [part for part in self.parts if part not in PARTS]
+        wrong = [part for part in self.parts if part not in (*PARTS, "history")]
         if wrong or not self.parts:
             raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
 
     def _text(self) -> str:
         sections = []
-        for part in self._shown():
+        for part in self.parts:
             blocks = [block_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, "\n".join(wrap(self.caption(), COLUMNS))])
@@ -89,7 +89,7 @@ class Still(Rich):
     def html(self) -> Html:
         """Return HTML for a page: no scripts, no style sheet; readable where styles are removed."""
         inside = []
-        for part in self._shown():
+        for part in self.parts:
             inside += [heading(part.capitalize()), *map(block_html, self._blocks(part))]
         return page(*inside, muted(self.caption()))
 
@@ -103,11 +103,6 @@ class Still(Rich):
         late = f" ({view_texts.LATE})" if self.late else ""
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
-    def _shown(self) -> list[str]:
-        """Return its parts; the history among others only if there is one."""
-        has_history = self.history is not None or len(self.parts) == 1
-        return [part for part in self.parts if part != "history" or has_history]
-
     def _blocks(self, part: str) -> list[Block]:
         if part == "history":
             return [self.history or NONE_KEPT]
@@ -117,9 +112,7 @@ class Still(Rich):
 
 
 def block_text(block: Block) -> str:
-    if isinstance(block, CellHistory):
-        block = block.table()
-    if isinstance(block, Table):
+    if isinstance(block, Table | CellHistory):
         return block.text(COLUMNS)
     if isinstance(block, Strip):
         return block.text()
@@ -379,5 +372,5 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
 }
 """In the order of the dashboard."""
 
-PARTS = (*VIEWS, "history")
+PARTS = tuple(VIEWS)
 """All views, in the order of the dashboard."""

@@ -47,19 +47,6 @@ class Rich:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-class Finished(Rich):
-    """The forms of a thing, made at once: it keeps nothing else of that, as ``Out`` would."""
-
-    def __init__(self, thing: Rich) -> None:
-        self._forms = str(thing), thing._repr_html_()
-
-    def _text(self) -> str:
-        return self._forms[0]
-
-    def _repr_html_(self) -> str:
-        return self._forms[1]
-
-
 MUTED = "color:var(--jp-ui-font-color2,#808080)"
 """Style of secondary text. The grey is readable on white and on black."""
 

@@ -16,7 +16,6 @@ from workbench.engine.base import Engine, Observed, acting_on
 from workbench.engine.queries import Reasons
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
-from workbench.report.checkpoints import DROPPED
 from workbench.report.facts import lacks_text
 from workbench.report.history import look
 from workbench.report.markup import unmarked
@@ -110,18 +109,12 @@ def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
 
 
 def _look(engine: Engine, id: int, request: Request) -> PageAnswer:
-    timeline = kept_in(engine).timeline
-    for cell in timeline or ():
-        if cell.number == id:
-            return PageAnswer("", html=str(look(cell)))
-    return PageAnswer(DROPPED, ok=False)
+    cells = kept_in(engine).timeline or ()
+    return PageAnswer("", html="".join(look(cell) for cell in cells if cell.number == id))
 
 
 def _check_out(engine: Engine, id: int, request: Request) -> PageAnswer:
-    check_out = kept_in(engine).check_out
-    if check_out is None:
-        return PageAnswer(DROPPED, ok=False)
-    return PageAnswer(unmarked(check_out(id, int(request["present"], 16))))
+    return PageAnswer(unmarked(kept_in(engine).check_out(id, int(request["present"], 16))))
 
 
 NOBODY = -1

@@ -16,7 +16,7 @@ class Kept:
 
     def __init__(self, engine: Engine | None) -> None:
         self.timeline: Timeline | None = None
-        self.check_out: Callable[[int, int], str] | None = None
+        self.check_out: Callable[[int, int], str] = lambda number, present: ""
 
     @property
     def history(self) -> CellHistory | None:

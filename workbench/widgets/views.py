@@ -116,13 +116,15 @@ class LiveView(PageModel):
         return self._bundle(), {}
 
     def _still(self) -> Still:
+        history = self.feed.kept.history
+        shown = [part for part in self.parts if history or part != "history"]
         return Still(
-            tuple(self.parts),
+            tuple(shown or self.parts),
             self.feed.snapshot(),
             self.feed.held,
             self.feed.is_late,
             self.feed.process,
-            self.feed.kept.history,
+            history,
         )
 
     def _bundle(self) -> dict[str, Any]:
@@ -195,7 +197,7 @@ class Dashboard(LiveView):
         Whose, as for `dashboard`.
     """
 
-    shows = PARTS
+    shows = (*PARTS, "history")
 
 
 def dashboard(of: Any = None) -> Dashboard:

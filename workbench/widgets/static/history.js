@@ -1,6 +1,6 @@
 // The view of kept variables: cells in a line with branches, what the selected one changed, Check out.
 
-import { button, h, inline, pane, say, setAttr, setChildren, setText, taken, uniqueId, withCode } from "./dom.js";
+import { button, h, inline, pane, setAttr, setChildren, setText, taken, uniqueId, withCode } from "./dom.js";
 import { Selected, fillMarkup } from "./details.js";
 import { GONE } from "./store.js";
 
@@ -9,7 +9,7 @@ class Changes extends Selected {
   constructor(session) {
     super(session, "What the cell changed", "history");
     this.answer = h("div", { class: "wb-answer" });
-    this.full.append(this.answer, this.cant);
+    this.full.append(this.answer);
     this.out = button("Check out", () => this.checkOut());
     this.bar.prepend(this.out);
   }
@@ -21,12 +21,10 @@ class Changes extends Selected {
       this.answer.replaceChildren();
       this.known = "";
     }, row);
-    this.out.hidden = row == null || Boolean(store.world.words.can.checkout);
+    this.out.hidden = row == null;
     if (!row) return;
-    setText(this.facts, [row.when, row.took, `${row.all} in all`].filter(Boolean).join(" · "));
+    setText(this.facts, [row.when, row.took].filter(Boolean).join(" · "));
     this.out.disabled = !store.usable || row.here;
-    setAttr(this.out, "title", row.here ? "The variables are as they were after this cell" : null);
-    this.tellCant("checkout");
     if (!store.usable) setText(this.note, store.world.ended ?? GONE);
     else this.look(row);
   }
@@ -36,11 +34,7 @@ class Changes extends Selected {
     const known = [id, changed, size].join("\n");
     if (known === this.known) return;
     this.known = known;
-    this.session.actions.ask({ do: "look", id }, ({ state, text, answer }) => {
-      if (known !== this.known) return;
-      if (answer?.ok) fillMarkup(this.answer, answer.html);
-      if (state !== "noted") say(this.note, text, state);
-    });
+    this.ask("look", ({ html }) => fillMarkup(this.answer, html ?? ""));
   }
 
   /** The kernel refuses if the variables aren't any more those that are shown as present. */
@@ -54,7 +48,6 @@ export class History {
   constructor(session) {
     this.session = session;
     this.id = "";
-    this.nodes = new Map();
     const props = { class: "wb-scroll", role: "listbox", tabindex: 0, "aria-label": "Cells" };
     this.list = h("ul", { ...props, onkeydown: (event) => this.walked(event) });
     this.none = h("p", { class: "wb-empty" });
@@ -94,7 +87,6 @@ export class History {
     this.nodes.get(id).scrollIntoView({ block: "nearest" });
   }
 
-  /** Shows which one is selected. */
   mark() {
     for (const [id, node] of this.nodes) setAttr(node, "aria-selected", String(id === this.id));
     setAttr(this.list, "aria-activedescendant", this.nodes.get(this.id)?.id);
