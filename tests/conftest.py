@@ -45,6 +45,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 FIRST = (
     "tests/unit/client/test_referrer_search",
+    "tests/unit/client/test_value_holders",
     "tests/process/test_why",
     "tests/browser/test_views",
     "tests/browser",

@@ -49,7 +49,7 @@ class Resources:
         processes = frozenset(psutil.Process().children(recursive=True))
         others = processes_of(apart_from) if processes and apart_from else frozenset()
         return cls(
-            _descriptors(),
+            descriptors(),
             frozenset(threading.enumerate()),
             (processes - others) | processes_of(runtime_directory),
             frozenset(_mappings()),
@@ -105,11 +105,12 @@ def gone_or_collected(left: Callable[[], Sequence[T]]) -> Sequence[T]:
     return () if eventually(is_gone) else left()
 
 
-def _descriptors() -> dict[int, str]:
+def descriptors(pid: int | str = "self") -> dict[int, str]:
+    """Those of a process, and what each refers to."""
     found = {}
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the directory's own, closed again
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed again, as the directory's own
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
     return found
 
 

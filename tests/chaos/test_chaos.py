@@ -21,7 +21,7 @@ import pytest
 import workbench as wb
 from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
 from tests.chaos.values import is_right
-from tests.leaks import eventually
+from tests.leaks import descriptors, eventually
 from tests.patience import THOROUGH
 from tests.process.processes import Processes, few_descriptors, segments
 from tests.process.scripts import Script
@@ -416,11 +416,7 @@ class Chaos:
     def _other_descriptors(self) -> int:
         """How many descriptors the observer has, but for segments'."""
         ours = ("/memfd:workbench", f"{self._disk}/")
-        count = 0
-        for name in os.listdir("/proc/self/fd"):
-            with suppress(FileNotFoundError):  # closed meanwhile
-                count += not os.readlink(f"/proc/self/fd/{name}").startswith(ours)
-        return count
+        return sum(not target.startswith(ours) for target in descriptors().values())
 
     def orphans(self) -> None:
         """All who write are killed: what is left of memory is the objects, to the page."""

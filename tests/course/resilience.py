@@ -9,21 +9,13 @@ START = """
 %env WORKBENCH_LINGER=2m
 %env WORKBENCH_WORKERS=2
 %load_ext workbench
-import os, sys, threading, time
+import os, sys, tempfile
+from pathlib import Path
 import numpy as np, workbench as wb
 from workbench.course import check, measure, reveal
 """
 
-# It ends when the store has an object of the name `go`.
-FLOOD = """
-%%remote --name flood
-import threading, time
-import workbench as wb
-flood = [(time.time(), 300, 0.1)]
-while not len(wb.objects("go")):
-    threading.Event().wait(0.02)
-flood.append((time.time(), 800, 0.9))
-"""
+LOAD = "land = np.load(get_sample_data('jacksboro_fault_dem.npz', asfileobj=False))"
 
 GREET = """
 import subprocess, sys
@@ -46,21 +38,26 @@ ref = wb.get(greeter.greet.remote())
 
 ANSWERS = Answers(
     guesses={
-        "restart": "guess_restart = 1\n%put guess_restart",
-        "flood": "guess_flood = 'goes on'\n%put guess_flood",
+        "back": "guess_back = 3",
+        "undo": "guess_undo = 'the variables'",
+        "level": "guess_level = 400",
         "share": "guess_share = 'shared'",
         "left": "guess_left = 'everything'",
     },
     wrong={
-        "restarted": [
+        "back": [
             Wrong(source, "still the kernel that ran the cells above")
-            for source in ("%reset -f in", "%reset -f", START)
+            for source in ("%reset -f in", "%workbench keep", START)
         ],
-        "went_on": [
-            Wrong("del flood", "has no variable `flood`"),
-            Wrong("flood = wb.put(1)", "is no list yet"),
-            almost("flood = [(time.time(), 300, 0)]", "began in this kernel"),
-            almost("flood = [(0, 300, 0), (1, 400, 0)]", "had ended before"),
+        "undone": [
+            Wrong("ridge[:] = ridge * 3.28", "add up to"),
+            almost(f"{LOAD}['elevation']", "made anew"),
+            Wrong("%undo", "add up to"),
+        ],
+        "branched": [
+            Wrong(edit("350", "800"), "under water, at 800 m"),
+            almost("part = 0.5", "`part` is 50%"),
+            almost("level = 512", "of the land is below 512 m"),
         ],
         "greeting": [
             almost("greeting = 'hello'\n%put greeting", "this notebook itself"),
@@ -78,8 +75,9 @@ ANSWERS = Answers(
         ],
     },
     right={
-        "restarted": f"{RESTART}{START}",
-        "went_on": f"{FLOOD.strip()}\n{RESTART}{START}wb.put(1, name='go')\n%get flood",
+        "back": f"{RESTART}{START}",
+        "undone": "%undo\n%undo\n%undo",
+        "branched": edit("350", "int(np.median(land))"),
         "greeting": GREET,
         "differs": edit("= fine  ", "= land[::10, ::10].ravel()"),
     },

@@ -62,8 +62,7 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     said = kernel.ok("%undo").text()
     assert re.search(rf"as of cell \[{first}\], .*: `a`, `b`, `x` changed", said)
     assert kernel.value("(b[1], x)") == "(np.float64(0.0), [1])"
-    assert "is new" in kernel.ok("%workbench branch try").text()
-    kernel.ok("b[:] = 5; y = 1")
+    assert "is new" in kernel.ok("%workbench branch try\nb[:] = 5; y = 1").text()
     assert "`a`, `b`, `y` changed" in kernel.ok("%checkout main").text()
     assert kernel.value("(a[0], 'y' in globals())") == "(np.float64(0.0), False)"
     kernel.ok("%workbench branch try")
@@ -71,8 +70,18 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     table = kernel.ok("%workbench branches").results()[0]
     assert re.search(r"main .*\n.*try \(here\)", table)
     assert f"{first}, " in kernel.failure("%checkout 99")
+    assert "Did you mean 'main'?" in kernel.failure("%checkout mian")
     assert kernel.ok("%workbench keep off").text().startswith("The variables aren't kept any more")
     assert "Nothing is kept" in kernel.failure("%undo")
+
+
+def test_what_cant_be_stored_goes_with_the_cell_that_is_undone(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    kernel.ok("x = 1")
+    kernel.ok("x = 2; lines = (n for n in [1])")
+    kernel.ok("%undo")
+    kernel.ok("print(x, 'lines' in globals())")
+    assert "`x` changed" in kernel.ok("%undo").text()  # the cell between deleted nothing
 
 
 def test_what_is_large_is_compared_when_the_notebook_is_idle(kernel: Kernel) -> None:

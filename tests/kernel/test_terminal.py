@@ -21,6 +21,7 @@ for cell in (
     "%get x --as z\\nprint('got', y, z)",
     "%%remote -w\\n1 / 0",
     "%put nothing_here",
+    "%workbench keep",
     "%%remote -w\\n%time print('timed', len(x))\\nimport ipywidgets\\nipywidgets.HTML('a widget')",
     "%%remote -w\\ntry:\\n    from tqdm.auto import tqdm\\nexcept ImportError:\\n    tqdm = list\\n"
     "for _ in tqdm([1]): pass",
@@ -51,6 +52,7 @@ def test_the_magics_work_in_a_terminal(runtime_dir: str, tmp_path: Path) -> None
         "timed 5\nCPU times: ",
         "HTML(value='a widget')",
         "NotDefinedError: 'nothing_here'",
+        "They end with this process, unless",
         "magic function `%put` not found",
     ):
         assert text in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)

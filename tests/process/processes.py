@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from tests.leaks import eventually
+from tests.leaks import descriptors, eventually, processes_of
 from tests.patience import TIMEOUT
 from workbench.system.sizes import inline_allowance
 
@@ -21,7 +21,7 @@ class Processes:
     """Of the sessions in a runtime directory; with one session, of that."""
 
     def __init__(self, runtime_directory: str) -> None:
-        self._mark = runtime_directory + os.sep
+        self._directory = runtime_directory
 
     def server(self) -> psutil.Process:
         return self._of("workbench.server")[0]
@@ -43,10 +43,9 @@ class Processes:
 
     def _of(self, module: str) -> list[psutil.Process]:
         found = []
-        for process in psutil.process_iter():
+        for process in processes_of(self._directory):
             with suppress(psutil.Error):
-                arguments = process.cmdline()
-                if module in arguments and any(self._mark in a for a in arguments):
+                if module in process.cmdline():
                     found.append(process)
         return found
 
@@ -60,12 +59,11 @@ def segments(pid: int, kind: str = "/memfd:workbench") -> dict[int, int]:
 
     ``kind`` is what its path begins with: a directory, for those on disk.
     """
-    directory = f"/proc/{pid}/fd"
     found = {}
-    for name in os.listdir(directory):
+    for number, target in descriptors(pid).items():
         with suppress(FileNotFoundError):  # closed meanwhile
-            if os.readlink(f"{directory}/{name}").startswith(kind):
-                fd = os.open(f"{directory}/{name}", os.O_RDONLY)
+            if target.startswith(kind):
+                fd = os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY)
                 try:
                     found[os.fstat(fd).st_ino] = sum(stop - start for start, stop in data_in(fd))
                 finally:
@@ -163,7 +161,7 @@ def private_memory() -> int:
 def few_descriptors(pid: int, others: int = 0) -> Iterator[None]:
     """A process has no other descriptors than those it has, or only so many."""
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    used = descriptors(pid)
     unused = (number for number in range(limits[1]) if number not in used)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(islice(unused, others, None)), limits[1]))
     try:

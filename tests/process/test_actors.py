@@ -18,7 +18,6 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate, stopper
-from tests.process.processes import ends
 from workbench.engine.base import Engine
 from workbench.engine.queries import Names
 from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError
@@ -64,6 +63,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda C: wb.get_actor("nobody"), ValueError, "no actor named 'nobody'"),
     (lambda C: wb.kill(wb.put(1)), TypeError, "`cancel`"),
     (lambda C: wb.cancel(C.remote()), TypeError, "ObjectRef, not ActorHandle"),
+    (lambda C: C.options(num_cpus=3).remote(), ValueError, r"num_cpus=3, and session .* has 2"),
     (lambda C: C.options(lifetime="detached").remote(), ValueError, "needs a `name`"),
     (lambda C: C.options(get_if_exists=True).remote(), ValueError, "needs a `name`"),
     (lambda C: C.options(name="a::b").remote(), ValueError, "must not have '::'"),
@@ -94,26 +94,6 @@ class Shape:
 
     def _repr_html_(self) -> str:
         return "an instance's, not the class's"
-
-
-def test_an_actor_lives_as_long_as_its_handles_unless_it_is_detached(session: Engine) -> None:
-    Counter = counter()
-    pid = wb.get(Counter.remote().pid.remote())  # its only handle is gone before it has answered
-    assert ends(pid)
-    named = Counter.options(name="short").remote()
-    travelled = wb.get(wb.remote(lambda handles: handles).remote({"deep": [named]}))["deep"][0]
-    assert (travelled, hash(travelled)) == (named, hash(named))
-    del named
-    pid = wb.get(travelled.pid.remote())
-    del travelled
-    with pytest.raises(ValueError, match="no actor named 'short'"):
-        wb.get_actor("short")
-    assert ends(pid)
-    Counter.options(name="kept", lifetime="detached").remote()
-    pid = wb.get(wb.get_actor("kept").pid.remote())
-    assert "kept" not in " ".join(session.ask(Names()))
-    wb.kill(wb.get_actor("kept"))
-    assert ends(pid)
 
 
 def test_an_actor_that_cannot_be_made(session: Engine) -> None:
@@ -217,6 +197,7 @@ def test_namespaces_are_apart(session: Engine) -> None:
     with pytest.raises(ValueError, match="in namespace 'nowhere'"):
         wb.get_actor("it", "nowhere")
     assert wb.list_named_actors() == ["it"]
+    assert session.ask(Names()) == []
     wb.kill(plain)
     assert wb.list_named_actors(all_namespaces=True) == [{"name": "it", "namespace": "there"}]
     wb.kill(there)

@@ -36,7 +36,7 @@ def test_a_driver_without_descriptors_stays_in_its_session(session: Engine) -> N
         return float(wb.get(f"x{number}").sum())
 
     wb.get(wb.put("all is imported"))
-    with few_descriptors(os.getpid()):
+    with few_descriptors(os.getpid(), others=1):
         seen: list[float] = []
         for use in (lambda: seen.extend(map(total, range(most))), lambda: wb.put(np.ones(100_000))):
             with pytest.raises(LimitError, match="can open no more files"):

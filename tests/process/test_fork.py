@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
+from tests.leaks import descriptors, eventually
 from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
@@ -92,11 +91,7 @@ def test_every_call_in_a_fork_is_refused_and_says_what_to_do(session: Engine, ga
 
 def links() -> set[str]:
     """What this process's descriptors refer to."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the directory's own, closed again
-            found.add(os.readlink(f"/proc/self/fd/{name}"))
-    return found
+    return set(descriptors().values())
 
 
 def test_a_fork_has_no_way_to_the_server(runtime: str) -> None:

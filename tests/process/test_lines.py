@@ -19,7 +19,6 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.patience import TIMEOUT
 from tests.process.endings import leave_at_once
 from tests.process.gates import Gate
 from tests.process.processes import stopped
@@ -104,16 +103,6 @@ def shows() -> int:
     return 5
 
 
-class Meeting(Log):
-    """Its calls run beside each other."""
-
-    async def note(self, what: Any, *more: Any) -> int:  # type: ignore[override]
-        return super().note(what)
-
-    async def all(self) -> list[Any]:  # type: ignore[override]
-        return self.seen
-
-
 class Caller:
     """An actor that calls another one."""
 
@@ -157,20 +146,12 @@ def wait_for_line(server: psutil.Process, actor: Any) -> None:
 def line(server: psutil.Process) -> Callable[..., Any]:
     """Makes an actor, called by a line from now on."""
 
-    def make(cls: type = Log, **options: Any) -> Any:
-        actor = wb.remote(cls).options(**options).remote()
+    def make(**options: Any) -> Any:
+        actor = wb.remote(Log).options(**options).remote()
         wait_for_line(server, actor)
         return actor
 
     return make
-
-
-@pytest.mark.parametrize("cls", [Log, Meeting])
-def test_calls_one_after_the_other_go_straight(server: psutil.Process, line: Any, cls: Any) -> None:
-    actor = line(cls)
-    with stopped(server):
-        seen = [wb.get(actor.note.remote(n), timeout=TIMEOUT) for n in range(20)]
-    assert seen == list(range(1, 21))
 
 
 def test_a_short_calls_result_doesnt_wait_for_a_long_one(line: Any, gate: Gate) -> None:

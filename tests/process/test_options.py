@@ -172,19 +172,9 @@ def test_what_cannot_be_remote() -> None:
             call()
 
 
-def test_processors_and_names_that_cannot_be_are_an_error_at_once(session: Engine) -> None:
+def test_more_processors_than_there_are_are_an_error_at_once(session: Engine) -> None:
     with pytest.raises(ValueError, match=r"num_cpus=3, and session '.*' has 2.*init\(workers"):
         wb.remote(num_cpus=3)(lambda: 1).remote()
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"num_cpus": 3}, r"num_cpus=3, and session .* has 2"),
-        ({"lifetime": "detached"}, "needs a `name`"),
-        ({"name": "a::b"}, "must not have '::'"),
-        ({"name": "b", "namespace": "a::"}, "or have '::'"),
-        ({"get_if_exists": True}, "needs a `name`"),
-    ]
-    for given, complaint in wrong:
-        with pytest.raises(ValueError, match=complaint):
-            wb.remote(**given)(type("Actor", (), {})).remote()
 
 
 def test_wrong_arguments_are_noticed_at_the_call(session: Engine) -> None:

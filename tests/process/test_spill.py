@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually
+from tests.leaks import descriptors, eventually
 from tests.process.processes import Processes, data_in, most_granted
 from tests.process.scripts import Script
 from workbench.engine.base import Engine
@@ -57,12 +57,8 @@ def where(ref: wb.ObjectRef) -> str:
 
 def spill_files(process: psutil.Process, disk: Path) -> list[str]:
     """Descriptors of the process on files in that directory, as paths that can be opened."""
-    found = []
-    for name in os.listdir(f"/proc/{process.pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):  # closed since we looked
-            path = f"/proc/{process.pid}/fd/{name}"
-            found += [path] if os.readlink(path).startswith(f"{disk}/") else []
-    return found
+    found = descriptors(process.pid).items()
+    return [f"/proc/{process.pid}/fd/{n}" for n, target in found if target.startswith(f"{disk}/")]
 
 
 def mapped_from(disk: Path) -> bool:

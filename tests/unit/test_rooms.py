@@ -30,7 +30,7 @@ core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
-checkpoints     neutral engine serialization | numpy xxhash
+checkpoints     neutral core.snapshot engine serialization | numpy xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
                 wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
@@ -67,8 +67,8 @@ interop         api call_site engine errors host.tracebacks options ref system.k
                 joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes ray_api report
                 serialization | IPython tqdm
-course          pure context core.snapshot engine.base engine.queries engines.choice ref report
-                system.machine | IPython numpy
+course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
+                report system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report
                 system.data_limit system.machine
 heap            pure call_site serialization.arrays serialization.sampling

@@ -327,6 +327,8 @@ class Checkpointer:
         self.plain, self.modules = dict(checkpoint.plain), dict(checkpoint.modules)
         before = {(g.part.box, g.part.place): g for g in self._groups.values() if g.part}
         self._groups, self._owners, self._due = {}, {}, {}
+        now, tried = self._namespace, self._tried
+        self.lost = {n: e for n, e in self.lost.items() if n in now and tried.get(n) == id(now[n])}
         for part in sorted(checkpoint.parts, key=lambda part: not part.is_code):
             group = before.get((part.box, part.place))
             if group is None or not found.values.keys().isdisjoint(part.names):

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from workbench import config
 from workbench.checkpoints.records import MAIN, Checkpoint, CheckpointTree
+from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, WhenFull
 from workbench.ref import ObjectRef
 
 MOST = 100
 """Checkpoints that are kept, besides the last of each branch."""
+
+
+def kept_name() -> str:
+    """Return the name under which this notebook's variables are kept in its session."""
+    return KEPT_PREFIX + (config.notebook_path() or "console")
 
 
 class Timeline:

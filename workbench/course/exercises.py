@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.checkpoints.records import Checkpoint
+from workbench.checkpoints.timeline import kept_name
 from workbench.core.snapshot import ActorRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.course.measure import settled, where
 from workbench.course.words import Said, say
@@ -182,6 +184,15 @@ class Live:
             if isinstance(value, np.ndarray) and value.nbytes >= nbytes
         }
         return {name: array for name, array in arrays.items() if not where(array).inode}
+
+    def branches(self) -> dict[str, Checkpoint]:
+        """The last checkpoint of each branch of kept variables; refused if none are kept."""
+        ref = self.engine.ask(Lookup(kept_name()))
+        if ref is None:
+            raise RefusedError(wrong("No variables are kept: `%workbench keep` keeps them."))
+        (history,) = self.engine.get([ref], None, False)
+        lasts = [history.checkpoints[number] for number in history.branches.values()]
+        return dict(zip(history.branches, self.engine.get(lasts, None, False), strict=True))
 
     def answer(self, ref: ObjectRef) -> tuple[Any, str]:
         """What a task gave, and the error if it failed."""

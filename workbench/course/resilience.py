@@ -1,70 +1,98 @@
-"""Exercises of notebook 09: what outlives a kernel, and what two notebooks share."""
+"""Exercises of notebook 09: kept variables, what two notebooks share, and a lack of memory."""
 
 from __future__ import annotations
 
 import os
-import time
-from typing import Any
 
 import numpy as np
 
 from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.report.processes import Processes, is_this_process
-from workbench.system.machine import age
 
-PAGE = Page("sessions.md#after-a-restart-of-the-kernel", "Sessions: after a restart of the kernel")
+PAGE = Page("howto/keep-variables.md", "Keep a notebook's variables")
 
 
 @exercise(
     hints=(
-        "The store has the process number of the kernel that ran the cell before.",
+        "`born` is the process number of the kernel that ran the cell with the land.",
         "JupyterLab's menu has Kernel, and there Restart Kernel. Don't choose one that runs cells.",
         "Restart the kernel, and then run the cell right above this check, as it is.",
     ),
     page=PAGE,
 )
-def restarted(live: Live) -> Outcome:
-    notes = live.value("notes")
-    if notes["kernel"] == os.getpid():
+def back(live: Live) -> Outcome:
+    born = live["born"]
+    if born is ...:
+        return wrong("The variables aren't back: `%workbench keep` has to run before.")
+    if born == os.getpid():
         return wrong(
             "This is still the kernel that ran the cells above: process {pid}.", pid=os.getpid()
         )
     return right(
-        "A new kernel, process {new} after {old}, and the same session.",
+        "A new kernel, process {new} after {old}, with the variables of the old one.",
         new=os.getpid(),
-        old=notes["kernel"],
+        old=born,
     )
 
 
 @exercise(
     hints=(
-        "The cell has to begin in one kernel and end in the next one.",
-        "Start the cell, restart the kernel within ten seconds, and run the notebook's first cell"
-        " again. `%get flood` brings what the cell has found.",
-        "Run the cell above this check; choose Kernel, Restart Kernel; run the first cell, and"
-        " then `%get flood` in a new cell.",
+        "Two cells have changed variables since `land` was right; what you have tried counts, too.",
+        "`%undo` takes back one cell. `%workbench history` shows the numbers for `%checkout`.",
+        "In the cell above this check: `%undo` in two lines, in place of what is there.",
     ),
     page=PAGE,
-    subject="flood",
+    needs=("land", "ridge", "total"),
 )
-def went_on(live: Live) -> Outcome:
-    flood: Any = live["flood"]
-    if flood is ...:
-        return wrong("This kernel has no variable `flood`.")
-    if not isinstance(flood, list):
-        return wrong("`flood` is no list yet: `%get flood` brings the values.")
-    first, last, began = flood[0][0], flood[-1][0], time.time() - age(os.getpid())
-    if first > began:
-        return almost("You have `flood`, but the cell began in this kernel: restart it meanwhile.")
-    if last < began:
+def undone(live: Live) -> Outcome:
+    land, now = live["land"], int(live["land"].sum(dtype=np.int64))
+    if now != live["total"]:
+        return wrong(
+            "The heights of `land` add up to {now} m. It was {total} m.",
+            now=now,
+            total=live["total"],
+        )
+    if not np.shares_memory(land, live["ridge"]):
+        return almost("`land` is right, but made anew: `ridge` is no part of it any more.")
+    if live["high"] is not ...:
+        return almost("`land` is right, but `high` is still there, made of the wrong heights.")
+    return right("`land` is as it was, `ridge` is a part of it, and `high` is gone.")
+
+
+@exercise(
+    hints=(
+        "The median of `land` is a good level to begin with.",
+        "The cell has to set both variables, `level` and `part`, on branch half.",
+        "In the cell above this check, write `level = int(np.median(land))`, and run it.",
+    ),
+    page=PAGE,
+    needs=("land",),
+    subject="level",
+)
+def branched(live: Live) -> Outcome:
+    known = live.branches()
+    if not {"high", "half"} <= known.keys():
+        return wrong("The branches are {names}: one is missing.", names=", ".join(known))
+    half, high = known["half"].plain, known["high"].plain
+    level, part = half["level"], half["part"]
+    exact = float((live["land"] < level).mean())
+    if part != exact:
         return almost(
-            "You have `flood`, but the cell had ended before this kernel began: restart earlier."
+            "On branch half `part` is {part:.0%}, but {exact:.0%} of the land is below {level} m.",
+            part=part,
+            exact=exact,
+            level=level,
+        )
+    if not 0.45 < part < 0.55:
+        return wrong(
+            "On branch half, {part:.0%} are under water, at {level} m.", part=part, level=level
         )
     return right(
-        "The cell began {before:.1f} s before this kernel, and went on until {after:.1f} s after"
-        " its start.",
-        before=began - first,
-        after=last - began,
+        "{part:.0%} at {level} m on branch half, {other:.0%} at {above} m on branch high.",
+        part=part,
+        level=level,
+        other=high["part"],
+        above=high["level"],
     )
 
 
@@ -118,4 +146,6 @@ def differs(live: Live) -> Outcome:
     )
 
 
-LESSON = Lesson("09-nothing-is-lost", "Nothing is lost", (restarted, went_on, greeting, differs))
+LESSON = Lesson(
+    "09-nothing-is-lost", "Nothing is lost", (back, undone, branched, greeting, differs)
+)

@@ -9,15 +9,13 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from workbench import config, context
+from workbench import context
 from workbench.checkpoints.checkpointer import Checkpointer
 from workbench.checkpoints.opening import OpenedVariables, opened, prepare
 from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
-from workbench.checkpoints.timeline import Timeline
-from workbench.core.snapshot import KEPT_PREFIX
+from workbench.checkpoints.timeline import Timeline, kept_name
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Summary
 from workbench.errors import MagicError, SessionError
@@ -38,28 +36,30 @@ class _KeptSession:
         self, engine: Engine, variables: dict[str, Any], names: Callable[[], list[str]]
     ) -> None:
         self.engine = engine
-        self.timeline = Timeline(engine, _name())
+        self.timeline = Timeline(engine, kept_name())
         self.keeper = Checkpointer(engine, variables, lambda: [n for n in names() if n[:2] != "__"])
         self.missing: dict[str, Lost] = {}  # what an earlier kernel had, and this one couldn't get
         self.source = ""
         self.seconds = 0.0
         self.number = 0  # of the checkpoint of the last cell
+        self.moved = False  # that cell went to another checkpoint: it makes one if it did more
 
-    def begin(self, cell: int, source: str, seconds: float) -> None:
-        self.source, self.seconds = source, seconds
+    def begin(self, cell: int, source: str, seconds: float, moved: bool = False) -> None:
+        self.source, self.seconds, self.moved = source, seconds, moved
         self.number = self.timeline.next_number()
         self.keeper.ended(cell, _names_in(source))
         self.record()
 
-    def record(self) -> Checkpoint:
+    def record(self) -> None:
         """Publish the checkpoint of the last cell, as far as its variables were compared."""
+        if self.moved and not (self.keeper.changed or self.keeper.deleted):
+            return
         present = self.timeline.present
         before = None if present is None else present.number
         if present is not None and before == self.number:
             before = present.before
         made = self.keeper.checkpoint(self.number, before, self.source, self.seconds)
         self.timeline.record(made)
-        return made
 
     def finish(self) -> None:
         """Compare all that is left."""
@@ -83,7 +83,7 @@ class Keeping:
         self._session: _KeptSession | None = None
         self._began = 0.0
         self._runs = False  # a cell
-        self._moved = False  # the cell went to another checkpoint: it makes none
+        self._moved = False  # the running cell went to another checkpoint
         self._sweeps = False
 
     # -- the shell's events -----------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Keeping:
         """Begin with a session: bring back what an earlier kernel has kept there, and go on. Return
         a line on that, or ''. ``keep``: begin to keep in any case."""
         self.leave()
-        if engine.can.keep or engine.ask(Lookup(_name())) is None:
+        if engine.can.keep or engine.ask(Lookup(kept_name())) is None:
             return self.keep(engine) if keep else ""
         session = self._begin(engine)
         present = session.timeline.present
@@ -135,12 +135,12 @@ class Keeping:
         self._runs = False
         session, moved = self._session, self._moved
         self._moved = False
-        if session is None or moved or session.engine.end_reason is not None:
+        if session is None or session.engine.end_reason is not None:
             return
         source = getattr(getattr(result, "info", None), "raw_cell", "") or ""
         seconds = time.perf_counter() - self._began
         try:
-            session.begin(self._running.number, source, seconds)
+            session.begin(self._running.number, source, seconds, moved)
         except KeyboardInterrupt:  # what wasn't compared is, after the next cell
             print(texts.INTERRUPTED)
             return
@@ -218,7 +218,7 @@ class Keeping:
         target = timeline.of_cell(int(number)) if number.isdigit() else None
         if target is None:
             there = ", ".join(str(each.cell) for each in reversed(timeline.line()))
-            raise MagicError(texts.no_checkpoint_text(cell, there))
+            raise MagicError(texts.no_checkpoint_text(cell, there, timeline.branches))
         return self._move(session, target)
 
     def _check_out(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
@@ -323,8 +323,3 @@ def _names_in(source: str) -> set[str]:
 
 def _is_same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and repr(one) == repr(other))
-
-
-def _name() -> str:
-    """Return the name under which this notebook's variables are kept in its session."""
-    return KEPT_PREFIX + (Path(config.notebook_path()).name or "console")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.checkpoints.records import Checkpoint, Lost
 from workbench.format import count, human_bytes, human_seconds, human_time
 from workbench.report.markup import Rich, Table, page
+from workbench.report.mistyped import did_you_mean
 
 NONE_KEPT = "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on."
 
@@ -23,6 +24,11 @@ MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again
 NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
+
+NAMELESS = (
+    " They end with this process, unless its session has a name and is kept: "
+    "`%workbench start --session NAME --keep 8h`."
+)
 
 LONG = 3600.0
 """Seconds for which a session is kept that need no hint."""
@@ -43,7 +49,7 @@ def kept_text(checkpoint: Checkpoint, seconds: float, linger: float) -> str:
         f" They stay for {human_time(linger)} after this kernel has ended"
         f"{'' if linger >= LONG else '; `%workbench start --keep 8h` keeps them longer'}."
     )
-    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}{stay}"
+    return f"{line}{_lost(' Not kept: ', checkpoint.lost)}{stay if linger else NAMELESS}"
 
 
 def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[str]) -> str:
@@ -101,7 +107,7 @@ class LostTable(Rich):
         return page("Not kept", self._table().html() if self.lost or self.since else self._text())
 
     def _table(self) -> Table:
-        rows = [(n, each.kind, each.why, f"[{each.cell}]") for n, each in self.lost.items()]
+        rows = [(n, x.kind, _brief(x.why), f"[{x.cell}]") for n, x in self.lost.items()]
         rows += [(n, "", NOT_YET.format(cell=cell), "") for n, cell in self.since.items()]
         return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
@@ -110,6 +116,11 @@ def changed_text(checkpoint: Checkpoint) -> str:
     """Return the variables that a cell changed, or ''."""
     deleted = [f"del {name}" for name in checkpoint.deleted]
     return _names([*checkpoint.changed, *deleted])
+
+
+def _brief(why: str) -> str:
+    """Return a reason without the list that follows it, as of a full store."""
+    return why.partition("\n")[0].removesuffix(" The largest:")
 
 
 def _cell(checkpoint: Checkpoint) -> str:
@@ -134,6 +145,9 @@ def _some(known: Sequence[str]) -> str:
     return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def no_checkpoint_text(wanted: str, there: str) -> str:
+def no_checkpoint_text(wanted: str, there: str, branches: Iterable[str]) -> str:
     """Return why there is nothing to check out."""
+    if not wanted.strip("[]").isdigit():
+        hint = did_you_mean(wanted, branches)
+        return f"There is no branch {wanted!r}.{hint} `%workbench branches` lists them."
     return f"No checkpoint of cell {wanted} is kept; there are those of {there}."

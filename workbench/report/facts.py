@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 from workbench.core.descriptions import TaskRecord
@@ -77,7 +78,7 @@ def plain_name(name: str) -> str:
 def name_of(name: str) -> str:
     """Return a name in the store, for people: ``df``, ``actor db``."""
     if name.startswith(KEPT_PREFIX):
-        return f"kept variables of {name.removeprefix(KEPT_PREFIX)}"
+        return f"kept variables of {PurePath(name.removeprefix(KEPT_PREFIX)).name}"
     return f"actor {plain_name(name)}" if name.startswith(ACTOR_PREFIX) else name
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from enum import Enum
 from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
@@ -98,9 +99,10 @@ def _filled(cls: type, state: Any, held: _Held) -> type:
 
 
 def _attributes(cls: type) -> Iterator[str]:
-    """Yield the attributes that its state would have: not its slots, nor Python's own."""
+    """Yield the attributes that its state would have: not its slots, nor Python's own, nor what an
+    enum is made with."""
     for name, value in vars(cls).items():
-        is_own = name.startswith("__") or name == "_abc_impl"
+        is_own = name.startswith("__") or name == "_abc_impl" or issubclass(cls, Enum)
         if not is_own and not isinstance(value, MemberDescriptorType):
             yield name
 

@@ -15,9 +15,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from typing import Any
 
-import psutil
-
-from tests.leaks import eventually
+from tests.leaks import eventually, processes_of
 
 ENGINES = ("local", "ray", "dask")
 """All there are."""
@@ -70,18 +68,7 @@ class Local(System):
 
     def left(self) -> list[str]:
         files = [name for name in os.listdir(self.directory) if ".workbench" in name]
-        return files + [f"process {p.pid}" for p in _processes_with(self.directory + os.sep)]
-
-
-def _processes_with(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(mark in argument for argument in process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            pass
-    return found
+        return files + [f"process {p.pid}" for p in processes_of(self.directory)]
 
 
 class Cluster(System):

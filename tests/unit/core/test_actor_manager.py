@@ -1,5 +1,5 @@
-"""Actors whose driver leaves, or whose worker can't be forked, before they are made; what one
-takes of the processors; two of one name.
+"""Actors whose driver leaves before they are made; what one takes of the processors; two of one
+name.
 
 What becomes of others: `test_line_machine`.
 """
@@ -15,7 +15,6 @@ from tests.unit.core.peers import BOOM, NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
-from workbench.core.pool import RETRY_SECONDS
 from workbench.core.snapshot_builder import pins_of, take_snapshot
 from workbench.core.tasks import AHEAD, ActorState
 
@@ -67,17 +66,6 @@ def test_what_it_was_made_of_is_needed_as_long_as_it_may_be_made_again(pair: Pai
         for id in (argument, other)
     }
     assert tasks == {argument: [actor], other: []}
-
-
-def test_an_actor_whose_worker_could_not_be_forked_gets_another(pair: Pair) -> None:
-    s, driver, _ = pair(workers=1)
-    actor = create(s, driver)
-    for _ in range(3):
-        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
-        s.turn()
-        s.turn(RETRY_SECONDS)
-    assert len(s.starting) == 1
-    assert s.session.state.scheduler.actors[actor].state is ActorState.STARTING
 
 
 def test_actors_wait_for_processors_that_other_actors_have(drivers: Drivers) -> None:

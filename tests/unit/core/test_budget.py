@@ -76,13 +76,6 @@ def test_a_refusal_lists_what_holds_the_room(drivers: Drivers) -> None:
     assert (told.objects[1].names, told.objects[1].holders) == (("m",), (driver.number,))
 
 
-def test_inline_objects_count_too(drivers: Drivers) -> None:
-    s, (driver,) = drivers(capacity=2 * PAGE)
-    driver.put(ev.Value(bytes(2 * PAGE)))
-    s.hears(driver.open_arena(4, granted=1))
-    assert grants(driver) == [(1, 0)]
-
-
 def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
     s.session.memory_monitor.headroom = 1

@@ -125,3 +125,14 @@ def test_classes_with_slots_have_them_in_other_processes_and_instances_come_back
 def test_what_stands_in_a_slots_place_travels_too() -> None:
     program = "read = value(7); made = read.g, hasattr(read, '__dict__')"
     assert elsewhere(notebook()["Read"], program) == (7, False)
+
+
+def test_an_enum_that_is_opened_in_an_earlier_state_has_its_members() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec("import enum\nclass Shade(enum.Enum):\n    DARK = 1", names)
+    program = (
+        "from workbench.serialization.class_states import earlier_states\n"
+        "with earlier_states():\n    made = list(codec.deserialize_inline(value))"
+    )
+    sent = codec.serialize(names["Shade"], {}).inline()
+    assert elsewhere(sent, program) == [names["Shade"].DARK]

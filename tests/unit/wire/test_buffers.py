@@ -6,11 +6,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
-import resource
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -19,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.process.processes import few_descriptors
 from tests.unit.wire import sockets
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -26,23 +25,12 @@ from workbench.errors import ProtocolError
 from workbench.wire import buffers, codec, framing, packets
 from workbench.wire.buffers import FRAME_MESSAGES, FRAME_PARCELS, Inbox, Outbox, Parcel
 from workbench.wire.codec import decode_from_client, decode_from_server, encode
-from workbench.wire.framing import HEAD, LARGEST, LARGEST_OF_SERVER, frame, missing, split
+from workbench.wire.framing import HEAD, LARGEST, LARGEST_OF_SERVER, frame, split
 
 
 def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted({c % (len(data) + 1) for c in cuts}), len(data)]
     return [p for p in (data[a:b] for a, b in pairwise(edges)) if p]
-
-
-@given(st.lists(st.binary(min_size=1, max_size=50), max_size=6), st.integers(0, 400))
-def test_split_finds_all_whole_frames(payloads: list[bytes], end: int) -> None:
-    data = b"".join(map(frame, payloads))[:end]
-    found, rest = split(data)
-    assert found == payloads[: len(found)]
-    assert b"".join(map(frame, found)) + rest == data
-    assert missing(rest) > 0
-    if len(rest) >= HEAD:
-        assert missing(rest) == len(frame(payloads[len(found)])) - len(rest)
 
 
 @pytest.mark.parametrize("length", [0, LARGEST + 1, 2**32 - 1])
@@ -244,21 +232,6 @@ def test_an_interrupt_at_any_bytecode_loses_doubles_and_tears_nothing() -> None:
     assert sockets.count_descriptors() == before
 
 
-@contextmanager
-def room_for(count: int) -> Iterator[None]:
-    """This process can have so many more descriptors."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    names = os.listdir("/proc/self/fd")
-    used = {int(name) for name in names if os.path.exists(f"/proc/self/fd/{name}")}
-    free = (number for number in itertools.count() if number not in used)
-    soft = next(itertools.islice(free, count, None))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-
 @pytest.mark.parametrize("room", range(8))
 def test_who_is_out_of_descriptors_gets_the_messages_without_them(room: int) -> None:
     """Each frame's parcels have their own, or some of them, or none: never another's."""
@@ -273,7 +246,7 @@ def test_who_is_out_of_descriptors_gets_the_messages_without_them(room: int) -> 
                 outbox.send(a.sendmsg)
         outbox.put(ev.Bye())
         outbox.send(a.sendmsg)
-        with room_for(room):
+        with few_descriptors(os.getpid(), room):
             got = sockets.drain(inbox, b)
     assert [type(m) for m in got] == [ev.Find, Parcel] * 4 + [ev.Bye]
     found = sockets.parcels_in(got)
