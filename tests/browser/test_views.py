@@ -73,10 +73,14 @@ def test_it_fits_into_little_room_and_themes_change_under_it(lab: Lab, picture: 
 
 
 def test_a_cell_is_looked_at_and_checked_out(lab: Lab, picture: Picture) -> None:
-    changes = "data = np.arange(1_000_000.0)\nlabels = ['cat', 'dog'] * 5000"
     notebook = lab.open(
         "history",
-        *(START, "wb.widgets.History()", "%workbench keep", changes),
+        *(
+            START,
+            "wb.widgets.History()",
+            "%workbench keep",
+            "data, labels = np.ones(10**6), ['cat']",
+        ),
         *("%workbench branch trial", "data *= 2\ndel labels", "%checkout main"),
         *("total = data.sum()", "%workbench history"),
     )
@@ -86,7 +90,6 @@ def test_a_cell_is_looked_at_and_checked_out(lab: Lab, picture: Picture) -> None
     notebook.run(3, 4, 5, 6, 7, 8, 9)
     history = view.pane("History")
     cells = history.get_by_role("option")
-    expect(cells.nth(4)).to_contain_text("Cell [3]")
     cells.filter(has_text="total").click()
     expect(history).to_contain_text("total = data.sum()")
     notebook.page.keyboard.press("ArrowDown")
@@ -94,11 +97,9 @@ def test_a_cell_is_looked_at_and_checked_out(lab: Lab, picture: Picture) -> None
     view.button("Check out").click()
     expect(history.get_by_role("status")).to_contain_text("The variables are as of cell [6]")
     expect(cells.filter(has_text="trial")).to_have_attribute("aria-current", "step")
-    expect(view.button("Check out")).to_be_disabled()
     assert violations(notebook.page) == []
-    still = notebook.output(9)
-    still.get_by_text("Cell [6]").click()
-    expect(still.get_by_text("data *= 2")).to_be_visible()
+    notebook.output(9).get_by_text("Cell [6]").click()
+    expect(notebook.output(9).get_by_text("data *= 2")).to_be_visible()
     picture("history", notebook)
 
 

@@ -101,8 +101,8 @@ def test_a_cells_variables_are_looked_at_and_checked_out(session: Kernel, gate: 
     def answered(what: str, subshell: str = "", **more: Any) -> tuple[bool, str]:
         session.custom.clear()
         session.tell(view.id, subshell, do=what, number=1, **more)
-        session.until(lambda: any(each["kind"] == "answer" for each in session.custom))
-        answer = next(each for each in session.custom if each["kind"] == "answer")
+        session.until(lambda: session.custom and session.custom[-1]["kind"] == "answer")
+        answer = session.custom[-1]
         return answer["ok"], answer.get("html", answer["text"])
 
     assert "seen.append(2)" in answered("look", id=changed)[1]

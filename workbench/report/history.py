@@ -64,13 +64,13 @@ class CellHistory(Rich):
     _text = text
 
     def _table(self) -> Table:
-        head = ("cell", "changed", "size", "took", "when", "branch")
+        head = ("branch", "cell", "when", "took", "size", "changed")
+        shown = [each for each in self.rows[::-1] if each.branches] if self.only_ends else self.rows
         rows = tuple(
-            (each.title, each.changed, each.size, each.took, each.when, ", ".join(each.branches))
-            for each in self.rows
-            if each.branches or not self.only_ends
+            (", ".join(each.branches), each.title, each.when, each.took, each.size, each.changed)
+            for each in shown
         )
-        return Table(head, rows, ("size", "took"), flexible=("changed",))
+        return Table(head, rows, ("took", "size"), flexible=("changed",))
 
     @cached_property
     def _graph(self) -> list[Junction]:
