@@ -27,7 +27,6 @@ CELL = Checkpoint(2, 1, 4, "<b>a</b> = `b`", 0.0, 0.0, *HAS, "/", ())
         ([(3, 1), (2, 1), (1, None)], ["0>", "1|0>", "001"]),
         # A lane is used again once its line has ended.
         ([(5, 3), (4, 3), (3, 1), (2, 1), (1, None)], ["0>", "1|0>", "001>", "1|0>", "001"]),
-        ([(9, 8), (4, 3)], ["0", "1"]),  # those before are gone
     ],
 )
 def test_lines_run_in_lanes(points: list[tuple[int, int | None]], lines: list[str]) -> None:
