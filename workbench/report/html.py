@@ -60,7 +60,7 @@ Block = str | Strip | Key | Table | CellHistory
 
 @dataclass(frozen=True, repr=False)
 class Still(Rich):
-    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
+    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`, or `history`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
     answered yet. ``process``: a bar of this process's own memory; ``history``: the cells whose
@@ -373,4 +373,4 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
 """In the order of the dashboard."""
 
 PARTS = tuple(VIEWS)
-"""All views, in the order of the dashboard."""
+"""The views of a snapshot, in the order of the dashboard; the history is another."""
