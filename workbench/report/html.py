@@ -60,7 +60,7 @@ Block = str | Strip | Key | Table | CellHistory
 
 @dataclass(frozen=True, repr=False)
 class Still(Rich):
-    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`, or `history`.
+    """One view, or several below each other, of one moment: ``parts`` are of `PARTS`, or `history`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
     answered yet. ``process``: a bar of this process's own memory; ``history``: the cells whose
