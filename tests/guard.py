@@ -87,14 +87,10 @@ del _name
 _ = gc.collect()"""
 
 START = """%load_ext workbench
-import workbench
-for module in 'numpy pandas sklearn.metrics scipy.sparse matplotlib.pyplot pyarrow'.split():
-    __import__(module)
-del module
+import workbench, numpy, pandas, sklearn.metrics, scipy.sparse, matplotlib.pyplot, pyarrow
 _kept = {*globals(), '_kept', '_'}"""
 
-PATIENCE = 300.0
-"""Seconds for a cell; then it is interrupted."""
+PATIENCE = 300.0  # seconds for a cell; then it is interrupted
 
 
 class Place:
@@ -130,11 +126,10 @@ class Place:
 
 def _group() -> Path:
     """Return the memory cgroup of this process."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, names, path = line.split(":", 2)
-        if "memory" in names.split(","):
-            return Path("/sys/fs/cgroup/memory") / path.lstrip("/")
-    return Path("/sys/fs/cgroup") / path.lstrip("/")
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    groups = [line.split(":", 2)[1:] for line in lines]
+    first = [f"memory{path}" for names, path in groups if "memory" in names.split(",")]
+    return Path("/sys/fs/cgroup") / (first or [groups[-1][1].lstrip("/")])[0]
 
 
 @contextlib.contextmanager
@@ -142,13 +137,7 @@ def lab(place: Place, directory: str) -> Iterator[tuple[BlockingKernelClient, tu
     """JupyterLab in a place, and a client of a kernel that it has started; pids of both."""
     environ = {**os.environ, "JUPYTER_RUNTIME_DIR": directory, "JUPYTER_TOKEN": "guard"}
     environ["WORKBENCH_IDLE"] = "0"  # else idle workers end
-    command = (
-        "jupyterlab",
-        "--no-browser",
-        "--allow-root",
-        "--port=0",
-        f"--notebook-dir={directory}",
-    )
+    command = f"jupyterlab --no-browser --allow-root --port=0 --notebook-dir={directory}".split()
     with (Path(directory) / "log").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", *command], stderr=log, env=environ, preexec_fn=place.enter
@@ -202,7 +191,8 @@ def judge(code: str, text: str) -> str:
     loops = "while ", "for "  # a cell that is stopped may be there
     numbered = enumerate(code.splitlines(), 1)
     lines = {n for n, line in numbered if line.endswith("# !") or line.startswith(loops)}
-    at = {int(n) for n in re.findall(r"^-+> (\d+) ", text, re.MULTILINE)}
+    shown = re.findall(r"^-+> (\d+) |ipykernel_.*?, line (\d+)", text, re.MULTILINE)
+    at = {int(n or m) for n, m in shown}
     refused = re.search("MemoryError|Unable to allocate|can't start new thread", text)
     return "" if refused and at & lines else text[-1500:] or "no error"
 
@@ -242,23 +232,15 @@ def main() -> None:
     total: Counter[str] = Counter()
     for size in args.places:
         nbytes = 0 if size == "0" else parse_bytes(size)
-        place, ballast = Place(nbytes), None
-        if not nbytes:
-            more = MemoryGauge().read()[0] - parse_bytes(args.left) - MOST_HEADROOM
-            text = f"x = bytearray({max(more, 0)}); print(flush=True); input()"
-            ballast = subprocess.Popen(
-                [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            assert ballast.stdout is not None
-            ballast.stdout.readline()
+        more = MemoryGauge().read()[0] - parse_bytes(args.left) - MOST_HEADROOM
+        place, ballast = Place(nbytes), b"x" * (0 if nbytes else max(more, 0))
         try:
             for kind, wrong, seconds in rounds(place, args.kinds, args.rounds):
                 total[size] += 1
                 total[f"{size} wrong"] += bool(wrong)
                 print(f"{size:6} {kind:20} {seconds:6.1f} s  {wrong or 'ok'}", flush=True)
         finally:
-            if ballast is not None:
-                ballast.communicate()
+            del ballast
             place.close()
     for size in args.places:
         print(f"{size:6} {total[size]} cells, {total[f'{size} wrong']} not as they should")

@@ -54,7 +54,7 @@ def test_a_new_kernel_has_what_the_old_one_had(kernel: Kernel) -> None:
 
 def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     kernel.ok("%workbench keep")
-    assert "no earlier checkpoint" in kernel.failure("%undo")
+    assert "No earlier checkpoint" in kernel.failure("%undo")
     kernel.ok("import numpy as np\na = np.zeros(10**6)\nb = a[:3]")
     first = kernel.ok("x = [1]").number
     kernel.ok("a[1] = x[0] = 7")

@@ -16,11 +16,8 @@ from workbench.errors import TaskError
 from workbench.system.data_limit import raise_after_error
 from workbench.system.machine import MemoryGauge
 
-MOST = 1 << 30
-"""Bytes that are left for the session's processes."""
-
-LARGE = 4 << 30
-"""Bytes; Linux would give that much."""
+MOST = 1 << 30  # bytes that are left for the session's processes
+LARGE = 4 << 30  # bytes; Linux would give that much
 
 
 def limit(pid: int = 0) -> int:
@@ -41,12 +38,10 @@ def test_what_is_too_large_fails_and_everything_goes_on(monkeypatch: pytest.Monk
             wb.get(wb.remote(np.ones).remote(LARGE, np.uint8))
         assert isinstance(raised.value, MemoryError)
         assert wb.get(pid_of.remote()) == pid
-
         before = limit()
         raise_after_error()
         assert limit() > before, "there is memory to show an error"
-        code = "input()"
-        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
             assert eventually(lambda: limit(child.pid) != before), "what it has started, too"
             child.communicate(b"\n")
     finally:

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import xxhash
 
+from workbench.checkpoints.records import KeptBuffer
 from workbench.engine.base import Engine
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Array, address, owner_of
@@ -66,12 +67,12 @@ class Buffers:
         if (ref := self._stored.get(digest)) is not None:
             return digest, ref
         flat = as_bytes(array)
-        ref, _ = self._engine.put(flat)
+        ref, _ = self._engine.put(KeptBuffer(flat))
         if self._is_still(flat, digest):
             found = digest
         else:
             (stored,) = self._engine.get([ref], None, False)
-            found = _digest(stored)
+            found = _digest(stored.array)
         self._stored[found] = ref
         return found, ref
 

@@ -62,6 +62,7 @@ class Checkpointer:
         self.lost: dict[str, Lost] = {}
         self.changed: dict[str, None] = {}  # since the cell began
         self.deleted: tuple[str, ...] = ()
+        self.full: dict[str, str] = {}  # variables that the store had no room for, since then: why
         self._groups: dict[str, VariableGroup] = {}  # by each of its variables
         self._owners: dict[int, VariableGroup] = {}  # by id of an object in it
         self._tried: dict[str, int] = {}  # ids of values that couldn't be stored
@@ -105,7 +106,7 @@ class Checkpointer:
     def ended(self, cell: int, named: Collection[str]) -> None:
         """Compare variables after a cell: at once those that it names or bound, and what takes
         little time. `sweep` compares the others."""
-        self.cell, self.changed = cell, {}
+        self.cell, self.changed, self.full = cell, {}, {}
         there = self._namespace
         now = {name: there[name] for name in self._names() if name in there}
         known = (*self.plain, *self.modules, *self._groups, *self.lost)
@@ -113,7 +114,8 @@ class Checkpointer:
         for name in self.deleted:
             self._forget(name)
         new = {name for name, value in now.items() if self._is_new(name, value)}
-        self._due |= dict.fromkeys((*self._groups, *new, *self.lost))
+        # What can't be stored is tried again once a cell names it: to say why takes long.
+        self._due |= dict.fromkeys((*self._groups, *new, *(self.lost.keys() & {*named})))
         # A part whose code has another meaning under its name now would be opened with that.
         gone = new.union(self.deleted)
         at_once = new | {n for n, each in self._groups.items() if each.seen.uses & gone}
@@ -128,10 +130,20 @@ class Checkpointer:
             if name in self._due:
                 self._compare(name)
 
-    def sweep(self) -> None:
-        """Compare one of the variables that are left."""
-        if self._due:
-            self._compare(next(iter(self._due)))
+    @property
+    def next_seconds(self) -> float:
+        """About how long the next `sweep` takes, in seconds of work."""
+        return min(map(self._seconds, self._due), default=0.0)
+
+    def sweep(self, seconds: float = 0.0) -> None:
+        """Compare variables that are left, the quickest first: one, and as many as take about so
+        many seconds of work."""
+        for name in sorted(self._due, key=self._seconds):
+            if name in self._due:
+                seconds -= self._seconds(name)
+                self._compare(name)
+            if seconds <= 0:
+                break
 
     def finish(self) -> None:
         """Compare all variables that are left."""
@@ -317,6 +329,7 @@ class Checkpointer:
                 error, _ = group.full, self._dissolve(group)
                 for name in group.names:
                     self._lose(name, error)
+                    self.full[name] = str(error)
 
     # -- after they were opened -------------------------------------------------------------------
 

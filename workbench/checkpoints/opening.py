@@ -15,7 +15,6 @@ from workbench.engine.base import Engine
 from workbench.serialization.arrays import address
 from workbench.serialization.class_states import earlier_states
 from workbench.serialization.codec import Where
-from workbench.serialization.comparison import as_bytes
 from workbench.serialization.packing import PackedValues
 
 _WHERE = Where("a kept variable", "in this kernel")
@@ -54,9 +53,9 @@ def opened(
     parts = sorted(parts, key=lambda part: not part.is_code)
     refs = {digest: ref for part in parts for digest, ref in part.buffers.items()}
     boxes = {part.box.id: part.box for part in parts}
-    got = engine.get([*boxes.values(), *refs.values()], None, False)
-    boxed: dict[int, list[Pickle]] = dict(zip(boxes, got, strict=False))
-    stored = dict(zip(refs, map(as_bytes, got[len(boxes) :]), strict=True))
+    boxed = dict(zip(boxes, engine.get([*boxes.values()], None, False), strict=True))
+    buffers = engine.get([*refs.values()], None, False)
+    stored = {digest: each.array for digest, each in zip(refs, buffers, strict=True)}
     found = OpenedVariables({}, {}, {address(each): digest for digest, each in stored.items()})
     for name, module in checkpoint.modules.items():
         try:
@@ -66,7 +65,7 @@ def opened(
     found.values.update(checkpoint.plain)
     namespace |= found.values
     for part in parts:
-        pickle = boxed[part.box.id][part.place]
+        pickle: Pickle = boxed[part.box.id].pickles[part.place]
         buffers = [
             stored[each] if each in stored else np.frombuffer(each, np.uint8)
             for each in pickle.buffers

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from workbench.ref import ObjectRef
 
 MAIN = "main"
@@ -24,7 +27,7 @@ class Lost(NamedTuple):
 class StoredGroup:
     """Variables that share objects or memory, stored together.
 
-    ``box`` is the stored list that has their pickle at ``place``; ``buffers`` are its large
+    ``box`` is the stored `KeptPickles` that have theirs at ``place``; ``buffers`` are its large
     buffers, by digest, each stored on its own. ``uses`` are names of functions and classes that
     the pickle refers to; ``is_code``: it has those. ``since`` is the last cell after which the
     variables were compared. ``kinds``: their types, in words.
@@ -48,6 +51,18 @@ class Pickle(NamedTuple):
     stream: bytes
     buffers: list[bytes]
     refs: list[ObjectRef]
+
+
+class KeptPickles(NamedTuple):
+    """What a box has: the pickles of the parts that were stored together."""
+
+    pickles: list[Pickle]
+
+
+class KeptBuffer(NamedTuple):
+    """The bytes of a large buffer."""
+
+    array: npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +109,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTree:
-    """All checkpoints of a notebook, by number; each branch's last one; the present branch."""
+    """All checkpoints of a notebook, by number; each branch's last one; the present branch; and the
+    kernel's process."""
 
     checkpoints: Mapping[int, ObjectRef] = field(default_factory=dict)
     branches: Mapping[str, int] = field(default_factory=dict)
     branch: str = MAIN
+    process: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from workbench.checkpoints.buffers import OWN, Buffers
 from workbench.checkpoints.groups import VariableGroup
-from workbench.checkpoints.records import Pickle, StoredGroup
+from workbench.checkpoints.records import KeptPickles, Pickle, StoredGroup
 from workbench.engine.base import Engine
 from workbench.errors import StoreFullError
 from workbench.ref import ObjectRef
@@ -45,7 +45,7 @@ class Storing:
                     box.append(Pickle(packed.stream, buffers, packed.refs))
                     stored.append((group, own))
         try:
-            ref = self._engine.put(box)[0] if box else None
+            ref = self._engine.put(KeptPickles(box))[0] if box else None
         except StoreFullError as error:
             for group, _ in stored:
                 group.full = error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from workbench import config
 from workbench.checkpoints.records import MAIN, Checkpoint, CheckpointTree
 from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
-from workbench.engine.queries import Lookup, WhenFull
+from workbench.engine.queries import Lookup, Summary, WhenFull
 from workbench.ref import ObjectRef
 
 MOST = 100
@@ -41,6 +42,10 @@ class Timeline:
         if ref is None:
             return False
         (history,) = self._engine.get([ref], None, False)
+        there = {client.pid for client in self._engine.ask(Summary()).clients} - {os.getpid()}
+        if history.process in there:  # another kernel of this name is at work
+            self._name += f" {os.getpid()}"
+            return False
         refs = list(history.checkpoints.values())
         found = self._engine.get(refs, None, False)
         self._known = {each.number: (each, ref) for each, ref in zip(found, refs, strict=True)}
@@ -118,7 +123,7 @@ class Timeline:
 
     def publish(self) -> None:
         refs = {number: ref for number, (_, ref) in self._known.items()}
-        history = CheckpointTree(refs, dict(self.branches), self.branch)
+        history = CheckpointTree(refs, dict(self.branches), self.branch, os.getpid())
         self._engine.put(history, self._name)
 
     def close(self) -> None:

@@ -391,11 +391,17 @@ class LimitData(Event, tag=111):
     limits: tuple[tuple[int, int, int], ...]
 
 
+class EndProcess(Event, tag=113):
+    """SIGKILL this process: a driver, a worker, or one that such a process has started."""
+
+    pid: int
+
+
 class Exit(Event, tag=106):
     """End the server: the session is over."""
 
 
 Anything = (
     Send | Hangup | Fork | Kill | Punch | Discard | Copy | Connect | Disconnect | WatchDriver
-    | Measure | LimitData | Exit
+    | Measure | LimitData | EndProcess | Exit
 )  # fmt: skip

@@ -89,10 +89,13 @@ class Lifetime:
         left in order."""
         at, driver = self._left.pop(event.client, (0.0, None))
         if driver is not None and event.status not in ASKED:
-            deaths, label = self._state.deaths, driver.hello.label
-            deaths.pop(label, None)
-            since = at - driver.noted
-            deaths[label] = at, DeathRecord(client_record(driver), event, driver.note, since)
+            deaths, hello = self._state.deaths, driver.hello
+            deaths.pop(hello.label, None)
+            killed, why = self._monitor.ended
+            record, since = client_record(driver), at - driver.noted
+            why = why if killed == record.pid else ""
+            died = DeathRecord(record, event, driver.note, since, why=why)
+            deaths[hello.label] = at, died
             if len(deaths) > MOST_DEATHS:
                 del deaths[next(iter(deaths))]
 

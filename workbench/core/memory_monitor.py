@@ -1,5 +1,6 @@
 """Component: limits processes before memory runs short, and kills a worker when it does, before
-Linux kills the notebook. Ends the session instead if a person has shut down its last notebook.
+Linux kills the notebook; in the last moment whatever took the rest. Ends the session instead if a
+person has shut down its last notebook.
 
 It says when to measure, and decides from what was measured.
 """
@@ -33,6 +34,11 @@ the session, the time to the next one doubles, up to `IDLE`."""
 BLAMELESS = 0.02
 """Share of all memory: if no worker has that much, killing one wouldn't help."""
 
+NEARLY_NONE, MUCH = 0.1, 0.5
+"""Shares of the headroom: when less than the first is left, the process that has taken most of it
+ends, if that is more than the second. Limits leave a quarter; only C code in memory that was freed
+before, which no signal stops, takes more. Linux would kill the largest process, or stand still."""
+
 
 class MemoryMonitor:
     """See the module. ``headroom``: bytes that must stay free; 0: memory isn't measured."""
@@ -45,6 +51,8 @@ class MemoryMonitor:
         self._due_for_tasks = 0.0  # the same if there are tasks; not later
         self.gives_way = False  # no driver is left, nor likely to come back
         self._ending = 0  # the killed worker, until it has ended
+        self._before: dict[int, int] = {}  # by pid: private memory when the headroom was last free
+        self.ended = 0, ""  # the pid of the last driver, or what it had started, killed; and why
         self._asked = False  # a Measured is due
         self._limits = DataLimits()
         self._spare = 0  # bytes, at the last measurement
@@ -80,8 +88,13 @@ class MemoryMonitor:
         limits = self._limits.decide(event.processes, spare, event.available, self.headroom)
         if limits:
             self._state.out.append(do.LimitData(limits))
-        if left < 0 and self._is_busy and self._ending not in self._scheduler.workers:
-            self._relieve(event)
+        if left >= 0:
+            self._before = {process.pid: process.private for process in event.processes}
+        elif self._ending not in self._scheduler.workers:
+            if self._is_busy:
+                self._relieve(event)
+            if event.available < self.headroom * NEARLY_NONE:
+                self._end_who_took_it(event)
         if self._has_to_look and self.gives_way and left < self._state.budget.granted + TOO_LITTLE:
             self._state.out.append(do.Exit())
         is_quiet = self._limits.is_quiet and abs(spare - self._spare) < QUIET * event.total
@@ -158,6 +171,19 @@ class MemoryMonitor:
         victim.alone = not any(w.sent for w in self._scheduler.workers.values() if w is not victim)
         self._ending = victim.number
         self._state.out.append(do.Kill(victim.number))
+
+    def _end_who_took_it(self, event: Measured) -> None:
+        """Kill who has taken most of the headroom, unless it, or a worker, is just ending."""
+        scheduler, (last, _) = self._scheduler, self.ended
+        sizes = {p.pid: p.private for p in event.processes if p.client not in scheduler.by_client}
+        taken = {pid: size - self._before.get(pid, 0) for pid, size in sizes.items()}
+        victim = max(taken, key=taken.__getitem__, default=0)
+        is_ending = sizes.get(last) or self._ending in scheduler.workers
+        if not is_ending and taken.get(victim, 0) > self.headroom * MUCH:
+            left = f"{human_bytes(event.available)} of {human_bytes(event.total)} were left"
+            why = f"because memory had run out: it went on taking more when {left}"
+            self.ended = victim, f"was ended by Workbench {why}"
+            self._state.out.append(do.EndProcess(victim))
 
 
 def _doing(worker: Worker) -> str:

@@ -222,13 +222,14 @@ class ClientRecord(Record):
 
 class DeathRecord(Record):
     """A driver that ended unexpectedly ``age`` seconds ago, how its process ``ended``, and its last
-    ``note``, ``note_age`` seconds before."""
+    ``note``, ``note_age`` seconds before; ``why``: a clause, if the session killed it."""
 
     driver: ClientRecord
     ended: DriverExited
     note: CellNote
     note_age: float
     age: float = 0.0
+    why: str = ""
 
 
 class Sample(Record):

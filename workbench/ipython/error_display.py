@@ -10,6 +10,7 @@ import contextlib
 import functools
 import sys
 import textwrap
+import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -34,19 +35,27 @@ def rendered(shell: Any) -> Callable[..., None]:
         if isinstance(error, TaskError) and _is_not_asked(error):
             shell._get_exc_info(exc_tuple)  # notes it for `%tb` and `%debug`
             shell._showtraceback(type(error), error, error._render_traceback_())
+        elif isinstance(error, MemoryError) and not isinstance(error, WorkbenchError):
+            kind, _, tb = shell._get_exc_info(exc_tuple)
+            offset = options.get("tb_offset")
+            try:
+                lines = shell.InteractiveTB.structured_traceback(kind, error, tb, tb_offset=offset)
+            except MemoryError:  # that takes tens of MB; IPython would print this one instead
+                lines = traceback.format_exception(kind, error, tb and tb.tb_next)
+            shell._showtraceback(kind, error, lines)
         else:
             show(exc_tuple, *args, **options)
 
     return shown
 
 
-def _forget(traceback: TracebackType | None) -> None:
+def _forget(tb: TracebackType | None) -> None:
     """Clear our own frames, which aren't shown: the error would keep alive what they hold."""
-    while traceback is not None:
-        if str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("workbench."):
+    while tb is not None:
+        if str(tb.tb_frame.f_globals.get("__name__", "")).startswith("workbench."):
             with contextlib.suppress(RuntimeError):  # the frame is still running
-                traceback.tb_frame.clear()
-        traceback = traceback.tb_next
+                tb.tb_frame.clear()
+        tb = tb.tb_next
 
 
 def _is_not_asked(error: BaseException) -> bool:

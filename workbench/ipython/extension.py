@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
+import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -70,6 +73,10 @@ class Extension:
         self._shell.set_custom_exc(kinds, self._show_error)
         self._shell.debugger = explained(self._shell.debugger)
         self._shell.showtraceback = rendered(self._shell)
+        self._hooks_of_threads = threading.excepthook, sys.unraisablehook
+        threading.excepthook, sys.unraisablehook = (
+            functools.partial(self._thread_fails, each) for each in self._hooks_of_threads
+        )
         self._shows_figures = _show_figures(self._shell, True)
         if hasattr(self._shell, "kernel"):
             self._shell.kernel.do_shutdown = self._kernel_shuts_down
@@ -85,6 +92,7 @@ class Extension:
         self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         self._notebook.settings.close()
+        threading.excepthook, sys.unraisablehook = self._hooks_of_threads
         del self._shell.debugger, self._shell.showtraceback  # the methods of its class remain
         if hasattr(self._shell, "kernel"):
             del self._shell.kernel.do_shutdown
@@ -144,6 +152,7 @@ class Extension:
         if isinstance(error, KeyboardInterrupt) and self._notebook.running.is_out_of_memory:
             kind, error = MemoryError, MemoryError(STOPPED).with_traceback(tb)
         if isinstance(error, MemoryError):
+            self._notebook.running.is_out_of_memory = True
             data_limit.raise_after_error()  # to show it takes memory
         elif isinstance(error, KeyboardInterrupt):
             _leave_out_ours(tb)
@@ -155,6 +164,15 @@ class Extension:
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)
         return shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
+
+    def _thread_fails(self, before: Callable[[Any], object], failure: Any) -> None:
+        """Show the error of a thread, or one that nobody can catch. If it had no memory, stop the
+        cell, too, which may wait for ever for it. (ZeroMQ ends a process that has none.)"""
+        if isinstance(failure.exc_value, MemoryError):
+            data_limit.raise_after_error()
+            if threading.current_thread() is not threading.main_thread():
+                self._notebook.running.stop()
+        before(failure)
 
     def _cell_begins(self, info: Any = None) -> None:
         self._router.enter_cell()

@@ -28,6 +28,13 @@ from workbench.report.history import CellHistory
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
 
+SLICE = 0.02
+"""Seconds of work that are done at once while the notebook is idle."""
+
+BUSY = 10
+"""The notebook is idle so many times as long as comparing a variable will take, before that begins:
+it can't be interrupted, and the next cell waits for it."""
+
 
 class _KeptSession:
     """What is kept in one session: its checkpoints, and what was last compared."""
@@ -82,9 +89,8 @@ class Keeping:
         self._running = running
         self._session: _KeptSession | None = None
         self._began = 0.0
-        self._runs = False  # a cell
         self._moved = False  # the running cell went to another checkpoint
-        self._sweeps = False
+        self._timer: asyncio.TimerHandle | None = None  # until what is left is compared
 
     # -- the shell's events -----------------------------------------------------------------------
 
@@ -129,10 +135,11 @@ class Keeping:
             session.timeline.close()
 
     def cell_begins(self) -> None:
-        self._runs, self._began = True, time.perf_counter()
+        self._began = time.perf_counter()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def cell_ended(self, result: Any) -> None:
-        self._runs = False
         session, moved = self._session, self._moved
         self._moved = False
         if session is None or session.engine.end_reason is not None:
@@ -141,6 +148,8 @@ class Keeping:
         seconds = time.perf_counter() - self._began
         try:
             session.begin(self._running.number, source, seconds, moved)
+            if full := session.keeper.full:
+                print(printable(texts.full_text(full)))
         except KeyboardInterrupt:  # what wasn't compared is, after the next cell
             print(texts.INTERRUPTED)
             return
@@ -151,21 +160,21 @@ class Keeping:
         except RuntimeError:  # a terminal's: it is never idle
             session.finish()
             return
-        if not session.keeper.is_done and not self._sweeps:
-            self._sweeps = True
-            loop.call_later(IDLE, self._sweep, loop)
+        if not session.keeper.is_done:
+            self._wait(session, loop)
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Compare one variable, while the notebook is idle."""
-        session, self._sweeps = self._session, False
-        if session is None or self._runs or session.engine.end_reason is not None:
-            return
-        session.keeper.sweep()
-        if session.keeper.is_done:
-            session.record()
-        else:
-            self._sweeps = True
-            loop.call_soon(self._sweep, loop)
+    def _wait(self, session: _KeptSession, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the next variable compared when the notebook has been idle for long enough."""
+        seconds = max(IDLE, BUSY * session.keeper.next_seconds)
+        self._timer = loop.call_later(seconds, self._sweep, session, loop)
+
+    def _sweep(self, session: _KeptSession, loop: asyncio.AbstractEventLoop) -> None:
+        if session is self._session and session.engine.end_reason is None:
+            session.keeper.sweep(SLICE)
+            if session.keeper.is_done:
+                session.record()
+            else:
+                self._wait(session, loop)
 
     # -- what a person asks for -------------------------------------------------------------------
 
@@ -287,7 +296,8 @@ class Keeping:
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
         self._moved |= self._runs
-        return printable(texts.moved_text(target, changed, found.failed))
+        stays = [name for name in target.lost if name in self._variables]
+        return printable(texts.moved_text(target, changed, found.failed, stays))
 
     def _open(
         self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]

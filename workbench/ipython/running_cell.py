@@ -17,7 +17,6 @@ from workbench.system.machine import MemoryGauge
 
 EVERY = 0.25  # seconds between two looks at line and memory; one takes some 50 µs
 
-
 LOOKS = 2
 """So many looks have to find that a cell takes what is left, before it is stopped."""
 
@@ -34,7 +33,7 @@ class RunningCell:
         self._looks = self._runs = False
         self._exceeded = 0  # looks at this cell, one after another, that found it so
         self.number = 0
-        self.is_out_of_memory = False  # True: the cell was stopped for that
+        self.is_out_of_memory = False  # the cell ends for that: it isn't stopped (again)
 
     def begins(self, stored: int = 0) -> None:
         """Note a cell that begins; ``stored``: 1 if its input is in IPython's history already."""
@@ -50,6 +49,12 @@ class RunningCell:
         self._runs = False
         self.note()
 
+    def stop(self) -> None:
+        """Stop the cell, once: there is no memory for it. Any thread."""
+        if self._runs and not self.is_out_of_memory:
+            self.is_out_of_memory = True
+            os.kill(os.getpid(), signal.SIGINT)  # ipykernel raises it only inside a cell
+
     def note(self, *seen: int) -> None:
         engine = context.get()
         if engine is not None:
@@ -61,9 +66,8 @@ class RunningCell:
             self._loop.call_later(EVERY, self._look)
             self.note(self._line(), self._gauge.private(os.getpid()))
             self._exceeded = self._exceeded + 1 if data_limit.is_exceeded() else 0
-            if self._exceeded == LOOKS and self._runs:
-                self.is_out_of_memory = True
-                os.kill(os.getpid(), signal.SIGINT)  # ipykernel raises it only inside a cell
+            if self._exceeded >= LOOKS:
+                self.stop()
         else:
             self.note()  # again: the cell may have ended during the last one
 

@@ -13,7 +13,10 @@ from workbench.report.mistyped import did_you_mean
 
 NONE_KEPT = "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on."
 
-NOTHING_TO_UNDO = "There is no earlier checkpoint: variables are kept since the first one."
+NOTHING_TO_UNDO = (
+    "No earlier checkpoint is there: nothing was kept before, or the store had no room for it any "
+    "more."
+)
 
 INTERRUPTED = (
     "What this cell changed isn't kept yet: that was interrupted. The next cell's end does it."
@@ -78,14 +81,24 @@ def stale_text(checkpoint: Checkpoint) -> str:
     return f" Not compared since: {_some(known)}."
 
 
-def moved_text(checkpoint: Checkpoint, changed: Sequence[str], failed: Mapping[str, Lost]) -> str:
-    """Return the line of ``%undo`` and ``%checkout``."""
+def moved_text(
+    checkpoint: Checkpoint,
+    changed: Sequence[str],
+    failed: Mapping[str, Lost],
+    stays: Sequence[str],
+) -> str:
+    """Return the line of ``%undo`` and ``%checkout``. ``stays``: what it doesn't have."""
     line = f"The variables are as of {_cell(checkpoint)}"
     line += f": {_names(changed)} changed." if changed else ": none had changed."
     line += _lost(" Not back: ", failed)
-    if checkpoint.lost:
-        line += f" As they are: {_names([*checkpoint.lost])}, which can't be stored."
+    if stays:
+        line += f" As they are: {_names(stays)}, which can't be stored."
     return line + stale_text(checkpoint)
+
+
+def full_text(full: Mapping[str, str]) -> str:
+    """Return a line on variables that the store has no room for: why, of the first."""
+    return f"Not kept: {_names([*full])}. {_brief(next(iter(full.values())))}"
 
 
 def branch_text(branch: str, is_new: bool) -> str:

@@ -113,7 +113,7 @@ def death_text(death: DeathRecord, who: str) -> str:
         where += f" (last seen {human_seconds(death.note_age)} before{line}, with "
         where += f"{human_bytes(note.memory)} of private memory)"
     if status is not None:
-        how = f"it {human_ending(status)}{_cause(death, status)}"
+        how = f"it {death.why or human_ending(status) + _cause(death, status)}"
     return f"{who} died at {clock(time.time() - death.age)}{where}: {how}."
 
 

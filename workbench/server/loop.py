@@ -10,6 +10,7 @@ import errno
 import os
 import resource
 import select
+import signal
 import socket
 import struct
 import sys
@@ -197,6 +198,9 @@ class Server:
                 self._batch.append((0, Measured(*self._gauge.read(), found)))
             case do.LimitData(limits):
                 process_memory.set_limits(limits)
+            case do.EndProcess(pid):
+                with suppress(OSError):  # it has ended
+                    os.kill(pid, signal.SIGKILL)
             case do.Exit():
                 self._over = True
 

@@ -20,9 +20,15 @@ SHARE_OF_RESERVE, MOST_RESERVED = 0.5, 64 << 20
 """Share of the headroom, in bytes at most, that a process reserves for its errors: at its limit
 Python can't even call `setrlimit`."""
 
+GIVEN_BACK = 1 << 18
+"""Bytes of a block that goes back to Linux when it is freed, once a process had a MemoryError. Else
+glibc keeps blocks of up to 32 MB, which the limit can't refuse to use again; arrays of a megabyte
+are made 1.5 to 2 times as slowly so."""
+
 OWN, _ = resource.getrlimit(resource.RLIMIT_DATA)
 """What it was when this process began, before a session set another one."""
 
+_libc = ctypes.CDLL(None)
 _headroom = 0
 _gauge = MemoryGauge()  # made now, as long as there is memory
 _reserve = b""  # zeros, which Linux doesn't give memory to
@@ -60,6 +66,8 @@ def raise_after_error() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != OWN:
         _set(soft + STEP)
+        with suppress(AttributeError):  # not glibc
+            _libc.mallopt(-3, GIVEN_BACK)  # M_MMAP_THRESHOLD
 
 
 def give_back() -> None:
@@ -67,7 +75,7 @@ def give_back() -> None:
     made since then keep the C library from it. Until more than the headroom is left."""
     if _headroom and not _reserve:
         with suppress(AttributeError):  # not glibc
-            ctypes.CDLL(None).malloc_trim(0)
+            _libc.malloc_trim(0)
         if _gauge.read()[0] > _headroom:
             _take_reserve()
 

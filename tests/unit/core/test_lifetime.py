@@ -9,10 +9,11 @@ from tests.unit.core.peers import NONE, Peer, of
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.lifetime import ALONE_AT_START, FINAL
-from workbench.core.loop_events import DriverExited, Left
+from workbench.core.loop_events import DriverExited, Left, Measured, MeasuredProcess
 from workbench.core.session import STARTER
 from workbench.core.snapshot import ClientRecord, DeathRecord
 from workbench.core.snapshot_builder import take_snapshot
+from workbench.report.sessions import death_text
 
 
 def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
@@ -100,6 +101,28 @@ def test_a_death_is_told_until_the_next_of_that_name_leaves_in_order(
     assert take_snapshot(s.session.state).deaths == ((told,) if died else ())
     s.leave(s.driver(), graceful=True)
     assert not take_snapshot(s.session.state).deaths
+
+
+def test_who_goes_on_taking_the_last_memory_is_ended_and_that_is_told(drivers: Drivers) -> None:
+    s, (_, second) = drivers(2, linger=60.0, headroom=100)
+
+    def look(available: int, *sizes: int) -> list[do.EndProcess]:
+        found = [
+            MeasuredProcess(n, 1000 + n, size, size, 0, 999) for n, size in enumerate(sizes, 1)
+        ]
+        s.post(0, Measured(available, 2000, tuple(found)))
+        return of(do.EndProcess, s.turn())
+
+    assert not look(100, 900, 100)
+    assert not look(10, 900, 200), "limits leave a quarter of the headroom: it may yet be stopped"
+    assert not look(9, 940, 150), "it was others"
+    assert look(9, 900, 200) == [do.EndProcess(1002)]
+    assert not look(9, 960, 200), "it is ending"
+    s.leave(second)
+    s.post(0, DriverExited(second.number, -9))
+    s.turn()
+    (death,) = take_snapshot(s.session.state).deaths
+    assert "it was ended by Workbench because memory had run out" in death_text(death, "It")
 
 
 def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
