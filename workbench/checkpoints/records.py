@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MAIN = "main"
 """The branch that a notebook begins with."""

@@ -233,7 +233,7 @@ class Keeping:
     def _check_out(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
         """Go to a checkpoint, for a view: ``present`` is the one that it shows. Not the main
         thread, which does it, unless a cell runs or has run."""
-        if self._runs:
+        if self._running.is_running:
             raise MagicError(texts.MEANWHILE)
         return asyncio.run_coroutine_threadsafe(self._go(number, present), loop).result()
 
@@ -241,7 +241,7 @@ class Keeping:
         session = self._kept()
         now = session.timeline.present
         target = next((each for each in session.timeline if each.number == number), None)
-        if self._runs or target is None or now is None or now.number != present:
+        if self._running.is_running or target is None or now is None or now.number != present:
             raise MagicError(texts.MEANWHILE)
         return self._move(session, target)
 
@@ -295,7 +295,7 @@ class Keeping:
         found = self._open(session, target, parts)
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
-        self._moved |= self._runs
+        self._moved |= self._running.is_running
         stays = [name for name in target.lost if name in self._variables]
         return printable(texts.moved_text(target, changed, found.failed, stays))
 
