@@ -35,7 +35,7 @@ copies = [wb.put(weights) for _ in range(3)]"""
 
 
 def test_it_fits_into_little_room_and_themes_change_under_it(lab: Lab, picture: Picture) -> None:
-    notebook = lab.open("dark", START, DASHBOARD, PUTS, theme=DARK)
+    notebook = lab.open("dark", START, DASHBOARD, PUTS, "%workbench keep", theme=DARK)
     notebook.run(1, 2)
     view = View(notebook.output(2))
     expect(view.root).to_have_attribute("data-dark", "true")
@@ -63,7 +63,44 @@ def test_it_fits_into_little_room_and_themes_change_under_it(lab: Lab, picture: 
     expect(view.row("train")).to_be_visible()
     fits = "e => e.scrollWidth <= e.clientWidth && e.clientWidth >= 250"
     assert view.root.evaluate(fits)
+    tab = view.root.get_by_role("tab", name="History")
+    expect(tab).to_be_hidden()
+    notebook.run(4)
+    expect(tab).to_be_visible()
+    view.pane("History").get_by_role("option").click()
+    assert view.root.evaluate(fits)
     assert violations(notebook.page) == []
+
+
+def test_a_cell_is_looked_at_and_checked_out(lab: Lab, picture: Picture) -> None:
+    notebook = lab.open(
+        "history",
+        *(
+            START,
+            "wb.widgets.History()",
+            "%workbench keep",
+            "data, labels = np.ones(10**6), ['cat']",
+        ),
+        *("%workbench branch trial", "data *= 2\ndel labels", "%checkout main"),
+        *("total = data.sum()", "%workbench history"),
+    )
+    notebook.run(1, 2)
+    view = View(notebook.output(2))
+    expect(view.root).to_contain_text("Nothing is kept.")
+    notebook.run(3, 4, 5, 6, 7, 8, 9)
+    history = view.pane("History")
+    cells = history.get_by_role("option")
+    cells.filter(has_text="total").click()
+    expect(history).to_contain_text("total = data.sum()")
+    notebook.page.keyboard.press("ArrowDown")
+    expect(history).to_contain_text("data *= 2")
+    view.button("Check out").click()
+    expect(history.get_by_role("status")).to_contain_text("The variables are as of cell [6]")
+    expect(cells.filter(has_text="trial")).to_have_attribute("aria-current", "step")
+    assert violations(notebook.page) == []
+    notebook.output(9).get_by_text("Cell [6]").click()
+    expect(notebook.output(9).get_by_text("data *= 2")).to_be_visible()
+    picture("history", notebook)
 
 
 def test_its_keys_are_its_own_it_comes_twice_and_stays_when_the_kernel_ends(lab: Lab) -> None:

@@ -11,5 +11,6 @@ for (const world of worlds) {
   for (let i = 0; i < 40; i += 1) model.live(0.25, () => (seed = (seed * 16807 + 11) % 2147483647) / 2147483647);
   const [id] = Object.keys(world.objects);
   for (const what of ["pin", "unpin", "why", "cost", "spill", "stop", "free"]) model.send({ do: what, id, number: 1 });
+  for (const what of ["look", "checkout"]) model.send({ do: what, id: "2", present: "3", number: 1 });
 }
 console.log(JSON.stringify(told));

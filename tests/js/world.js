@@ -69,6 +69,7 @@ export const WORDS = {
     jobs: "No background cells. %%remote starts one.",
     workers: "No workers yet.",
     timeline: "Nothing has happened yet.",
+    history: "Nothing is kept. `%workbench keep` keeps the variables after each cell from now on.",
   },
   lessons: {
     pins: [
@@ -80,8 +81,12 @@ export const WORDS = {
       "Pickle takes an object apart, copy brings its bytes into shared memory, load builds it again in the process that reads it first.",
       "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
     ],
+    history: [
+      "The variables are kept as they were after each cell: select one to see what it changed.",
+      "“Check out” sets the variables to that, and the next cell follows it; what cells did elsewhere, as in files, stays. `%workbench branch NAME` names where you are before.",
+    ],
   },
-  can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "" },
+  can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "", look: "", checkout: "" },
   cold: "new memory: Linux clears it on first use",
   repeats: "serialized {} ×: put it once",
   least: 1_048_576,
@@ -152,6 +157,7 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
     ],
     workers_heading: "Workers · 4 · 1 of an actor",
     jobs: makeJobs(now),
+    history: makeHistory(),
     timeline: makeTimeline(roll, live, segments[4].live, now),
     speed: 5.8e9,
     hues: {
@@ -251,6 +257,13 @@ function makeJobs(now) {
   ];
 }
 
+/** Without the line, which the kernel draws. */
+function makeHistory() {
+  const figures = { graph: "", changed: "data, del raw", size: "80 MB", took: "12 ms", when: "14:02:12" };
+  const step = (id, here, ...branches) => ({ ...figures, id, title: `Cell [${id}]`, branches, here });
+  return [step("4", false), step("3", true, "main (here)"), step("2", false), step("1", false, "trial")];
+}
+
 function makeTimeline(roll, live, spilled, now) {
   const samples = [];
   const counts = [0, 0, 0];
@@ -270,7 +283,7 @@ function makeTimeline(roll, live, spilled, now) {
 /** A kernel that answers: anywidget's model, with the session behind it. */
 export class FakeModel {
   /** @param {object} world @param {string[]} parts @param {string} key */
-  constructor(world, parts = ["occupancy", "pins", "costs", "jobs"], key = "model-1") {
+  constructor(world, parts = ["occupancy", "pins", "costs", "jobs", "history"], key = "model-1") {
     this.world = world;
     this.traits = { world, parts, key };
     this.listeners = new Map();
@@ -334,6 +347,12 @@ export class FakeModel {
       answer(true, "it is here because …", { html: "<p>It is here because it has a <b>name</b>.</p>" });
     } else if (message.do === "cost") {
       answer(true, "", makeCost(row));
+    } else if (message.do === "look") {
+      answer(true, "", { html: "<p>It changed <b>data</b>.</p>" });
+    } else if (message.do === "checkout") {
+      const history = this.world.history.map((each) => ({ ...each, here: each.id === message.id }));
+      this.diff({ history });
+      answer(true, "The variables are as of cell [3], 14:02:12.");
     } else if (message.do === "spill") {
       answer(false, "it can't be spilled: arrays in worker 2 show it");
     } else {

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+from workbench.report.checkpoints import MEANWHILE
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -45,7 +47,7 @@ def test_a_cell_keeps_the_static_form_and_the_model_has_all_to_draw(view: View) 
     assert "<script" not in view.data["text/html"]
     world = view.state["world"]  # all there is to draw
     assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]
-    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs"]
+    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs", "history"]
     assert "export default" in view.state["_esm"]
 
 
@@ -87,3 +89,34 @@ def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:
     (answer,) = (m for m in session.custom if m["kind"] == "answer")
     assert (answer["number"], answer["ok"]) == (7, True)
     assert "named `data`" in answer["text"]
+
+
+def test_a_cells_variables_are_looked_at_and_checked_out(session: Kernel, gate: Gate) -> None:
+    session.ok("%workbench keep")
+    session.ok("seen = [1]")
+    session.ok("seen.append(2)")
+    view = View(session, session.ok("wb.widgets.History()"))
+    changed, began, _ = (row["id"] for row in view.state["world"]["history"])
+
+    def answered(what: str, subshell: str = "", **more: Any) -> tuple[bool, str]:
+        session.custom.clear()
+        session.tell(view.id, subshell, do=what, number=1, **more)
+        session.until(lambda: session.custom and session.custom[-1]["kind"] == "answer")
+        answer = session.custom[-1]
+        return answer["ok"], answer.get("html", answer["text"])
+
+    assert "seen.append(2)" in answered("look", id=changed)[1]
+    # A cell has run since the page was told: the one that shows the view.
+    assert answered("checkout", id=began, present=changed) == (False, MEANWHILE)
+    present, after, last = (f"{int(changed, 16) + n:x}" for n in (1, 2, 3))
+    waits = session.start(gate.wait)
+    session.until(lambda: waits.number)
+    subshell = session.subshell()
+    assert answered("checkout", subshell, id=began, present=present) == (False, MEANWHILE)
+    gate.open()
+    session.until(lambda: waits.idle)
+    assert "seen changed" in answered("checkout", subshell, id=began, present=after)[1]
+    session.ok("seen.append(3)")  # the next cell is kept: it follows the one that was checked out
+    assert "seen.append(3)" in answered("look", id=last)[1]
+    assert session.value("seen") == "[1, 3]"
+    session.ok("%workbench keep off")

@@ -50,13 +50,13 @@ engines         neutral client core.descriptions core.events core.logs core.snap
 ipython         neutral api checkpoints core.events core.logs core.snapshot engine engines.choice
                 error_notes heap host.captured host.cells host.comms host.display
                 host.reloading interop.registration report
-                serialization surroundings widgets.lines widgets.page_model widgets.views |
-                IPython comm
+                serialization surroundings widgets.kept widgets.lines widgets.page_model
+                widgets.views | IPython comm
 report          pure checkpoints.records core.descriptions core.events core.snapshot engine.base
                 engine.queries expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
-widgets         pure api context core.snapshot engine.base engine.queries heap report
-                serialization.costs
+widgets         pure api checkpoints.timeline context core.snapshot engine.base engine.queries
+                heap report serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions

@@ -261,7 +261,8 @@ class Checkpointer:
                     self.lost.pop(name, None)
                     self._tried.pop(name, None)
                 ids = {name: id(value) for name, value in values.items()}
-                return VariableGroup(tuple(values), ids, seen, self.cell, is_code)
+                kinds = {name: describe(value) for name, value in values.items()}
+                return VariableGroup(tuple(values), ids, seen, self.cell, is_code, kinds)
         return None
 
     def _failures(

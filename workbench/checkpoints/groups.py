@@ -58,8 +58,8 @@ class GroupPickle(NamedTuple):
 class VariableGroup:
     """Variables that are stored together, as they were compared after a cell.
 
-    ``ids`` are those of the values. ``part`` is what is stored of them; ``contents`` are the
-    digests of its pickle and its buffers. ``full``: why it couldn't be stored.
+    ``ids`` are those of the values, ``kinds`` their types. ``part`` is what is stored of them;
+    ``contents`` are the digests of its pickle and its buffers. ``full``: why it couldn't be stored.
     """
 
     names: tuple[str, ...]
@@ -67,6 +67,7 @@ class VariableGroup:
     seen: GroupPickle
     since: int
     is_code: bool
+    kinds: Mapping[str, str]
     contents: tuple[bytes, ...] = ()
     part: StoredGroup | None = None
     full: StoreFullError | None = None
@@ -77,8 +78,10 @@ class VariableGroup:
 
     def stored(self) -> StoredGroup | None:
         """Return what is stored, with the last cell after which it was compared."""
-        part = self.part
-        return part and dataclasses.replace(part, since=self.since, is_code=self.is_code)
+        part, kinds = self.part, self.kinds
+        return part and dataclasses.replace(
+            part, since=self.since, is_code=self.is_code, kinds=kinds
+        )
 
 
 def look(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MAIN = "main"
 """The branch that a notebook begins with."""
@@ -30,7 +31,7 @@ class StoredGroup:
     ``box`` is the stored `KeptPickles` that have theirs at ``place``; ``buffers`` are its large
     buffers, by digest, each stored on its own. ``uses`` are names of functions and classes that
     the pickle refers to; ``is_code``: it has those. ``since`` is the last cell after which the
-    variables were compared.
+    variables were compared. ``kinds``: their types, in words.
     """
 
     names: tuple[str, ...]
@@ -41,6 +42,7 @@ class StoredGroup:
     nbytes: int
     is_code: bool = False
     since: int = 0
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pickle(NamedTuple):

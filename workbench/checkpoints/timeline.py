@@ -58,9 +58,16 @@ class Timeline:
         number = self.branches.get(self.branch)
         return None if number is None else self._known[number][0]
 
+    @property
+    def shown(self) -> tuple[list[Checkpoint], dict[str, int], str]:
+        """All checkpoints, the oldest first; each branch's last one; the present branch. Any
+        thread."""
+        known = dict(self._known)
+        return [known[n][0] for n in sorted(known)], dict(self.branches), self.branch
+
     def __iter__(self) -> Iterator[Checkpoint]:
         """Iterate over all checkpoints, the oldest first."""
-        return iter([self._known[number][0] for number in sorted(self._known)])
+        return iter(self.shown[0])
 
     def next_number(self) -> int:
         return max(self._known, default=0) + 1

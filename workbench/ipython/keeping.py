@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from workbench import context
 from workbench.checkpoints.checkpointer import Checkpointer
 from workbench.checkpoints.opening import OpenedVariables, opened, prepare
 from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
@@ -19,7 +22,8 @@ from workbench.errors import MagicError, SessionError
 from workbench.format import printable
 from workbench.ipython.running_cell import RunningCell
 from workbench.report import checkpoints as texts
-from workbench.report.checkpoints import BranchTable, LostTable
+from workbench.report.checkpoints import LostTable
+from workbench.report.history import CellHistory
 
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
@@ -96,8 +100,7 @@ class Keeping:
         self.leave()
         if engine.can.keep or engine.ask(Lookup(kept_name())) is None:
             return self.keep(engine) if keep else ""
-        session = _KeptSession(engine, self._variables, self._names)
-        session.timeline.load()
+        session = self._begin(engine)
         present = session.timeline.present
         if present is None:
             return ""
@@ -112,6 +115,17 @@ class Keeping:
         self._variables.update({name: before[name] for name in stays})
         said = texts.back_text(present, found.failed, stays)
         return f"{said} The directory is not back: {failed}." if failed else said
+
+    def _begin(self, engine: Engine) -> _KeptSession:
+        from workbench.widgets.kept import Kept  # few keep variables
+
+        session = _KeptSession(engine, self._variables, self._names)
+        session.timeline.load()
+        kept = context.companion(Kept)
+        kept.timeline = session.timeline
+        with contextlib.suppress(RuntimeError):  # a terminal, which has no views
+            kept.check_out = partial(self._check_out, asyncio.get_running_loop())
+        return session
 
     def leave(self) -> None:
         """End with a session, or with a kernel that ends: what is kept stays."""
@@ -175,8 +189,7 @@ class Keeping:
         if engine.can.keep:
             raise MagicError(engine.can.keep)
         if self._session is None:
-            self._session = _KeptSession(engine, self._variables, self._names)
-            self._session.timeline.load()
+            self._session = self._begin(engine)
         session = self._session
         began = time.perf_counter()
         session.begin(self._running.number, "", 0.0)
@@ -217,6 +230,21 @@ class Keeping:
             raise MagicError(texts.no_checkpoint_text(cell, there, timeline.branches))
         return self._move(session, target)
 
+    def _check_out(self, loop: asyncio.AbstractEventLoop, number: int, present: int) -> str:
+        """Go to a checkpoint, for a view: ``present`` is the one that it shows. Not the main
+        thread, which does it, unless a cell runs or has run."""
+        if self._running.is_running:
+            raise MagicError(texts.MEANWHILE)
+        return asyncio.run_coroutine_threadsafe(self._go(number, present), loop).result()
+
+    async def _go(self, number: int, present: int) -> str:
+        session = self._kept()
+        now = session.timeline.present
+        target = next((each for each in session.timeline if each.number == number), None)
+        if self._running.is_running or target is None or now is None or now.number != present:
+            raise MagicError(texts.MEANWHILE)
+        return self._move(session, target)
+
     def switch(self, branch: str) -> str:
         """Go to a branch's last checkpoint; a new branch begins with the present one."""
         session = self._kept()
@@ -229,17 +257,11 @@ class Keeping:
         line = timeline.line(branch)
         return f"{texts.branch_text(branch, False)} {self._move(session, line[0], branch)}"
 
-    def branches(self) -> BranchTable:
-        timeline = self._kept().timeline
-        lasts = {name: timeline.line(name)[0] for name in timeline.branches}
-        rows = [texts.branch_row(n, each, n == timeline.branch) for n, each in lasts.items()]
-        return BranchTable(tuple(rows))
+    def branches(self) -> CellHistory:
+        return CellHistory(*self._kept().timeline.shown, only_ends=True)
 
-    def history(self) -> BranchTable:
-        timeline = self._kept().timeline
-        present = timeline.present
-        rows = [texts.branch_row("", each, each is present) for each in timeline.line()]
-        return BranchTable(tuple(rows), f"Branch {timeline.branch}")
+    def history(self) -> CellHistory:
+        return CellHistory(*self._kept().timeline.shown)
 
     @property
     def is_done(self) -> bool:
@@ -273,7 +295,7 @@ class Keeping:
         found = self._open(session, target, parts)
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
-        self._moved = True
+        self._moved |= self._running.is_running
         stays = [name for name in target.lost if name in self._variables]
         return printable(texts.moved_text(target, changed, found.failed, stays))
 

@@ -22,15 +22,15 @@ LOOKS = 2
 
 
 class RunningCell:
-    """``number``: the one beside it. Lines are noted in the kernel's thread that sends output; in a
-    terminal there is none."""
+    """``number``: the one beside it; ``is_running``: it hasn't ended. Lines are noted in the
+    kernel's thread that sends output; in a terminal there is none."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         thread = getattr(getattr(shell, "kernel", None), "iopub_thread", None)
         self._loop: Any = getattr(thread, "io_loop", None)
         self._gauge = MemoryGauge()
-        self._looks = self._runs = False
+        self._looks = self.is_running = False
         self._exceeded = 0  # looks at this cell, one after another, that found it so
         self.number = 0
         self.is_out_of_memory = False  # the cell ends for that: it isn't stopped (again)
@@ -39,29 +39,29 @@ class RunningCell:
         """Note a cell that begins; ``stored``: 1 if its input is in IPython's history already."""
         # ``execution_count`` is its number in some versions of IPython, and the next in others.
         self.number = len(self._shell.history_manager.input_hist_parsed) - stored
-        self._runs, self.is_out_of_memory, self._exceeded = True, False, 0
+        self.is_running, self.is_out_of_memory, self._exceeded = True, False, 0
         self.note()
         if self._loop is not None and not self._looks:
             self._looks = True
             self._loop.add_callback(self._loop.call_later, EVERY, self._look)
 
     def ends(self) -> None:
-        self._runs = False
+        self.is_running = False
         self.note()
 
     def stop(self) -> None:
         """Stop the cell, once: there is no memory for it. Any thread."""
-        if self._runs and not self.is_out_of_memory:
+        if self.is_running and not self.is_out_of_memory:
             self.is_out_of_memory = True
             os.kill(os.getpid(), signal.SIGINT)  # ipykernel raises it only inside a cell
 
     def note(self, *seen: int) -> None:
         engine = context.get()
         if engine is not None:
-            engine.ask(NoteCell(self.number, self._runs, *seen))
+            engine.ask(NoteCell(self.number, self.is_running, *seen))
 
     def _look(self) -> None:
-        self._looks = self._runs
+        self._looks = self.is_running
         if self._looks:
             self._loop.call_later(EVERY, self._look)
             self.note(self._line(), self._gauge.private(os.getpid()))

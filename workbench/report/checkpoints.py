@@ -22,6 +22,8 @@ INTERRUPTED = (
     "What this cell changed isn't kept yet: that was interrupted. The next cell's end does it."
 )
 
+MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again when it has ended."
+
 NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
@@ -123,35 +125,10 @@ class LostTable(Rich):
         return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
 
-@dataclass(frozen=True, repr=False)
-class BranchTable(Rich):
-    """The branches and their last checkpoints; or one branch's checkpoints."""
-
-    rows: tuple[tuple[str, ...], ...]  # texts: checkpoints would keep what they have in the store
-    title: str = "Branches"
-
-    def _text(self) -> str:
-        return self._table().text()
-
-    def _repr_html_(self) -> str:
-        return page(self.title, self._table().html())
-
-    def _table(self) -> Table:
-        head = ("branch", "cell", "when", "took", "size", "changed")
-        return Table(head, self.rows, ("took", "size"))
-
-
-def branch_row(label: str, checkpoint: Checkpoint, here: bool) -> tuple[str, ...]:
-    """Return a row of a `BranchTable`. ``here``: it is the present one."""
-    changed = [*checkpoint.changed, *(f"del {name}" for name in checkpoint.deleted)]
-    return (
-        f"{label} (here)".strip() if here else label,
-        f"[{checkpoint.cell}]",
-        time.strftime("%H:%M:%S", time.localtime(checkpoint.when)),
-        human_seconds(checkpoint.seconds),
-        human_bytes(checkpoint.nbytes),
-        _names(changed) or "nothing",
-    )
+def changed_text(checkpoint: Checkpoint) -> str:
+    """Return the variables that a cell changed, or ''."""
+    deleted = [f"del {name}" for name in checkpoint.deleted]
+    return _names([*checkpoint.changed, *deleted])
 
 
 def _brief(why: str) -> str:

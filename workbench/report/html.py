@@ -22,8 +22,10 @@ from workbench.format import (
     human_seconds,
 )
 from workbench.report import facts, view_texts
+from workbench.report.checkpoints import NONE_KEPT
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
+from workbench.report.history import CellHistory
 from workbench.report.lanes import Lane, lanes
 from workbench.report.markup import (
     Html,
@@ -52,17 +54,17 @@ LEVELS = "▁▂▃▄▅▆▇█"
 EVERY = 5
 """Seconds that a character of the timeline stands for."""
 
-Block = str | Strip | Key | Table
+Block = str | Strip | Key | Table | CellHistory
 """Elements of a view, below each other."""
 
 
 @dataclass(frozen=True, repr=False)
 class Still(Rich):
-    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
+    """One view, or several below each other, of one moment: ``parts`` are of `PARTS`, or `history`.
 
     ``held`` names the objects that have no name. ``late``: the session was asked again and hasn't
-    answered yet. ``process``: a bar of this process's own memory. Raises `ValueError` if there is
-    no such part.
+    answered yet. ``process``: a bar of this process's own memory; ``history``: the cells whose
+    variables are kept, if any. Raises `ValueError` if there is no such part.
     """
 
     parts: tuple[str, ...]
@@ -70,9 +72,10 @@ class Still(Rich):
     held: Held | None = None
     late: bool = False
     process: view_texts.Bar | None = None
+    history: CellHistory | None = None
 
     def __post_init__(self) -> None:
-        wrong = [part for part in self.parts if part not in PARTS]
+        wrong = [part for part in self.parts if part not in (*PARTS, "history")]
         if wrong or not self.parts:
             raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
 
@@ -101,13 +104,15 @@ class Still(Rich):
         return f"{what}, {view_texts.taken(self.snapshot)}{late}{scope}"
 
     def _blocks(self, part: str) -> list[Block]:
+        if part == "history":
+            return [self.history or NONE_KEPT]
         blocks = VIEWS[part](view_texts.without_internal(self.snapshot), self.held or {})
         has_bar = part == "occupancy" and self.process is not None
         return [*blocks, *bar_blocks(self.process)] if has_bar and self.process else blocks
 
 
 def block_text(block: Block) -> str:
-    if isinstance(block, Table):
+    if isinstance(block, Table | CellHistory):
         return block.text(COLUMNS)
     if isinstance(block, Strip):
         return block.text()
@@ -368,4 +373,4 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
 """In the order of the dashboard."""
 
 PARTS = tuple(VIEWS)
-"""All views, in the order of the dashboard."""
+"""The views of a snapshot, in the order of the dashboard; the history is another."""

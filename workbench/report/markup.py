@@ -1,8 +1,8 @@
 """Rendering for people: tables and cards, as text and as HTML. Asks nobody.
 
-The only place that makes HTML. All text is escaped here, for a page and for a terminal. No scripts
-and no style sheets: elements have their own styles, with Jupyter's theme variables, each with a
-fallback.
+The only place that makes HTML, with `graph`. All text is escaped here, for a page and for a
+terminal. No scripts and no style sheets: elements have their own styles, with Jupyter's theme
+variables, each with a fallback.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from workbench.engine.base import Abilities
 from workbench.report import facts, view_texts
 from workbench.report.colors import AGES, STRENGTHS
 from workbench.report.facts import Held, Place
+from workbench.report.history import PageCheckpoint
 from workbench.report.markup import unmarked
 from workbench.report.processes import DISK, SERVER, Processes, client_name, is_this_process
 from workbench.report.reasons import REASONS
@@ -152,7 +153,8 @@ class PageSession(PageRecord):
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
     bytes a second that this machine copies; ``span``: seconds of the past that are shown;
     ``workers_heading`` is their heading.
-    ``hues``: numbers of the colours of types and owners.
+    ``hues``: numbers of the colours of types and owners; ``history``: cells whose variables are
+    kept.
     """
 
     session: str
@@ -168,6 +170,7 @@ class PageSession(PageRecord):
     workers: list[PageWorker] | None
     workers_heading: str
     jobs: list[PageJob] | None
+    history: list[PageCheckpoint] | None
     speed: float | None
     hues: dict[str, dict[str, int]]
     words: Words
@@ -206,6 +209,8 @@ BUTTONS = {
     "why": "why",
     "cost": "get",
     "stop": "interrupt",
+    "look": "keep",
+    "checkout": "keep",
 }
 """Actions of a page's buttons, and the ability of the engine that each needs."""
 
@@ -283,6 +288,7 @@ def session_of(
     ended: str | None = None,
     speed: float | None = None,
     process: view_texts.Bar | None = None,
+    history: list[PageCheckpoint] | None = None,
     bins: dict[str, list[int]],
     rest: list[Rest],
     hues: dict[str, dict[str, int]],
@@ -322,6 +328,7 @@ def session_of(
         jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
         if is_ours
         else None,
+        history=history,
         speed=speed,
         hues=hues,
         words=words_of(session, can),

@@ -31,6 +31,7 @@ from workbench.format import (
     human_share,
 )
 from workbench.report import facts
+from workbench.report.checkpoints import NONE_KEPT
 from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.processes import Processes, is_on_this_machine
 
@@ -51,6 +52,11 @@ LESSONS = {
         "again in the process that reads it first.",
         "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What "
         "is pickled costs time on both sides. Select an object for its parts.",
+    ),
+    "history": (
+        "The variables are kept as they were after each cell: select one to see what it changed.",
+        "“Check out” sets the variables to that, and the next cell follows it; what cells did "
+        "elsewhere, as in files, stays. `%workbench branch NAME` names where you are before.",
     ),
 }
 """Texts in the place of an object's details, until one is selected: a sentence, and what a page
@@ -86,6 +92,7 @@ def nothing(snapshot: Snapshot) -> dict[str, str]:
             "jobs": facts.NO_JOBS,
             "workers": "No workers yet.",
             "timeline": "Nothing has happened yet.",
+            "history": NONE_KEPT,
         }
     return {
         "objects": "No objects.",
@@ -94,6 +101,7 @@ def nothing(snapshot: Snapshot) -> dict[str, str]:
         "jobs": f"Background cells are {UNKNOWN}.",
         "workers": f"Workers are {UNKNOWN}.",
         "timeline": f"The last two minutes are {UNKNOWN}.",
+        "history": NONE_KEPT,
     }
 
 

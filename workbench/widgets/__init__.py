@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Costs", "Dashboard", "Jobs", "Occupancy", "Pins", "dashboard"]
+__all__ = ["Costs", "Dashboard", "History", "Jobs", "Occupancy", "Pins", "dashboard"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,8 +17,11 @@ from workbench.engine.queries import Reasons
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import why as why_text
 from workbench.report.facts import lacks_text
+from workbench.report.history import look
+from workbench.report.markup import unmarked
 from workbench.report.page import BUTTONS, PageAnswer, Tree
 from workbench.serialization.costs import Cost
+from workbench.widgets.kept import kept_in
 
 Request = dict[str, Any]
 
@@ -105,6 +108,15 @@ def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
     return PageAnswer("Killed." if request.get("force") else "Stopped.")
 
 
+def _look(engine: Engine, id: int, request: Request) -> PageAnswer:
+    cells = kept_in(engine).timeline or ()
+    return PageAnswer("", html="".join(look(cell) for cell in cells if cell.number == id))
+
+
+def _check_out(engine: Engine, id: int, request: Request) -> PageAnswer:
+    return PageAnswer(unmarked(kept_in(engine).check_out(id, int(request["present"], 16))))
+
+
 NOBODY = -1
 """A number that no cell has: only the named jobs are stopped."""
 
@@ -116,5 +128,7 @@ ACTIONS: dict[str, Callable[[Engine, int, Request], PageAnswer]] = {
     "why": _why,
     "cost": _cost,
     "stop": _stop,
+    "look": _look,
+    "checkout": _check_out,
 }
 """The ability that each needs is in `page.BUTTONS`."""

@@ -30,6 +30,7 @@ from workbench.report.facts import Place
 from workbench.report.page import Rest, Row, TimelinePoint, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.report.view_texts import Bar
+from workbench.widgets.kept import kept_in
 from workbench.widgets.mirror import MOST, Mirror
 from workbench.widgets.page_model import Message, PageModel
 
@@ -94,6 +95,7 @@ class Feed:
         self._hues: dict[str, dict[str, int]] = {}
         self._survey_due = 0.0
         self.process: Bar | None = None  # this process's own memory
+        self.kept = kept_in(engine)
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
@@ -416,6 +418,7 @@ class Feed:
             ended=self.engine.end_reason,
             speed=self._speed,
             process=self.process,
+            history=kept.rows if (kept := self.kept.history) else None,
             bins={id: parts for id, parts in bins.items() if any(parts)},
             rest=[Rest(*kind) for kind in self._mirror.kinds()],
             hues=self._coloured(),

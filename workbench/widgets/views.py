@@ -116,12 +116,15 @@ class LiveView(PageModel):
         return self._bundle(), {}
 
     def _still(self) -> Still:
+        history = self.feed.kept.history
+        shown = [part for part in self.parts if history or part != "history"]
         return Still(
-            tuple(self.parts),
+            tuple(shown or self.parts),
             self.feed.snapshot(),
             self.feed.held,
             self.feed.is_late,
             self.feed.process,
+            history,
         )
 
     def _bundle(self) -> dict[str, Any]:
@@ -182,6 +185,7 @@ Occupancy = _view(
 Pins = _view("Pins", "Every object with what keeps it here, and what to do about it.")
 Costs = _view("Costs", "What serializing each object cost, beside what this machine can copy.")
 Jobs = _view("Jobs", "Background cells and workers, and what they do.")
+History = _view("History", "Cells whose variables are kept: what each changed; to check out.")
 
 
 class Dashboard(LiveView):
@@ -193,11 +197,12 @@ class Dashboard(LiveView):
         Whose, as for `dashboard`.
     """
 
-    shows = PARTS
+    shows = (*PARTS, "history")
 
 
 def dashboard(of: Any = None) -> Dashboard:
-    """Show the session live: occupancy, pins, costs and jobs in one view.
+    """Show the session live: occupancy, pins, costs and jobs in one view; also the history of
+    cells, if `%workbench keep` keeps it.
 
     For a cluster of Ray or Dask it shows what the cluster tells, and changes nothing there; the
     rest is shown as "not known here". While somebody looks, the cluster is asked once a second, or

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
+from IPython.display import display
 
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
@@ -148,11 +149,11 @@ class SessionMagics(NotebookMagics):
             case "lost":
                 return keeping.lost()
             case "history":
-                return keeping.history()
+                display(keeping.history())  # not into `Out`, which would keep what is stored
             case "branch" if what:
                 print(keeping.switch(unquoted(" ".join(what))))
             case _:
-                return keeping.branches()
+                display(keeping.branches())
         return None
 
     def _start(self, settings: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@
 import { counted } from "./format.js";
 import { h, inline, setAttr, setText, setVar, taken, uniqueId } from "./dom.js";
 import { Costs } from "./costs.js";
+import { History } from "./history.js";
 import { Jobs } from "./jobs.js";
 import { Occupancy } from "./occupancy.js";
 import { Pins } from "./pins.js";
@@ -11,7 +12,7 @@ import { GONE, changeOf } from "./store.js";
 import { SIGNALS, isDark } from "./colors.js";
 
 /** By name, in their order; all below the occupancy share tabs. A new view is one more here. */
-const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
+const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs, history: History };
 /** From this width on pins stand beside costs and jobs. */
 const WIDE = 900;
 /** Attributes by which front ends say which theme they have. */
@@ -83,9 +84,15 @@ export class Dashboard {
     this.choose(this.lower[0]);
   }
 
+  /** Whether a view is shown now: the history among others only if there is one. */
+  has(part) {
+    return part !== "history" || this.panes.size === 1 || this.session.store.world?.history != null;
+  }
+
   /** Which of the lower views are behind tabs now. */
   tabbed() {
-    return this.wide && this.lower.length > 2 ? this.lower.filter((part) => part !== "pins") : this.lower;
+    const lower = this.lower.filter((part) => this.has(part));
+    return this.wide && lower.length > 2 ? lower.filter((part) => part !== "pins") : lower;
   }
 
   /** Brings one of the lower views to the front. */
@@ -97,7 +104,7 @@ export class Dashboard {
     for (const each of this.lower) {
       const [tab, { el }] = [this.tabs.get(each), this.panes.get(each)];
       const behind = tabbed.length > 1 && tabbed.includes(each);
-      const on = !behind || each === this.chosen;
+      const on = this.has(each) && (!behind || each === this.chosen);
       tab.hidden = !behind;
       setAttr(tab, "aria-selected", String(on));
       setAttr(tab, "tabindex", on ? 0 : -1);
@@ -217,6 +224,7 @@ export class Dashboard {
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
     if ([...this.panes.keys()].some(resized)) this.widen();
+    if (this.tabs?.has("history") && this.had !== (this.had = this.has("history"))) this.choose(this.wanted);
     if (!this.themed) this.retheme();
     this.head();
     const due = [...this.stale.keys()].filter((part) => !this.panes.get(part).el.hidden);

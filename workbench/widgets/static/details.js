@@ -5,6 +5,11 @@ import { button, h, inline, say, setAttr, setChildren, setText, withCode } from 
 import { GONE, pinKey } from "./store.js";
 import { pinWords } from "./map.js";
 
+/** The kernel's markup, which has escaped what people wrote. */
+export function fillMarkup(node, html) {
+  node.innerHTML = html;
+}
+
 /** Whatever is said of the selected object: its name and facts, a body, buttons, what came of them. */
 export class Selected {
   /** `part` is the view's: what stands here until an object is selected is the kernel's lesson for it. */
@@ -24,8 +29,7 @@ export class Selected {
   }
 
   /** The selected row, or null; `changed` is called first if it is another one. */
-  show(changed) {
-    const row = this.session.store.row();
+  show(changed, row = this.session.store.row()) {
     const lesson = this.session.store.world.words.lessons[this.part];
     setChildren(this.hint, lesson.join(), () => {
       const [first, ...more] = lesson.map((text) => h("p", {}, ...withCode(text)));
@@ -61,9 +65,9 @@ export class Selected {
   }
 
   /** Asks for something to be done with it, and says what came of that as long as it is selected. */
-  ask(what, then) {
+  ask(what, then, more = {}) {
     const { id } = this;
-    this.session.actions.ask({ do: what, id }, ({ state, text, answer }) => {
+    this.session.actions.ask({ do: what, id, ...more }, ({ state, text, answer }) => {
       if (id !== this.id) return;
       say(this.note, text, state);
       if (answer) then?.(answer);
@@ -191,7 +195,7 @@ export class Details extends Selected {
   copy() {
     this.ask("why", async ({ ok, text, html }) => {
       if (!ok) return;
-      if (html) this.answer.innerHTML = html; // from the kernel, which has escaped it
+      if (html) fillMarkup(this.answer, html);
       this.answered(Boolean(html));
       try {
         await navigator.clipboard.writeText(text);
