@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.kernel.conftest import Kernel
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.twins.kept import Kept
 from tests.twins.programs import WORLDS, program
 
@@ -50,6 +55,25 @@ def test_a_new_kernel_has_what_the_old_one_had(kernel: Kernel) -> None:
     kernel.restart(now=False)
     kernel.ok("%load_ext workbench")
     assert kernel.value("(len(y), x)") == "(2, 'its own')"
+
+
+def test_variables_go_along_in_a_file(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok("import numpy as np\na = np.arange(10**6)\nb = [a]\nx = 'text'\nc = np.ones(3)")
+    assert "4 variables" in kernel.ok(f"del np\n%workbench save {tmp_path}/f.wb").text()
+    kernel.ok("%reset -f\n%reload_ext workbench")
+    said = kernel.ok(f"%workbench open {tmp_path}/f.wb").text()
+    assert re.search(r"`c`, `x` opened[.]\n`\w`, `\w`: opening these runs code", said)
+    kernel.ok(f"%workbench open {tmp_path}/f.wb --trust")
+    assert kernel.value("(b[0] is a, a[-1] == 10**6 - 1, x, c.sum())").startswith("(True")
+    listed = subprocess.run(
+        [sys.executable, "-m", "workbench", "open", f"{tmp_path}/f.wb", "--json"],
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    assert [row["variable"] for row in json.loads(listed.stdout)["variables"]] == [*"cxba"]
+    assert "no file that" in kernel.failure(f"%workbench open {__file__}")
+    assert "can't be written" in kernel.failure("%workbench save /nowhere/f.wb")
 
 
 def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:

@@ -35,6 +35,7 @@ client          neutral core engine heap memory report.facts report.freshness se
                 wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
+session_file    neutral checkpoints.groups engine serialization | numpy xxhash zstandard pyarrow
 server          pure core memory.segment memory.spill system wire | msgspec
 surroundings    pure call_site serialization
 host            pure call_site context core.events core.logs engine.queries error_notes
@@ -48,20 +49,20 @@ engines         neutral client core.descriptions core.events core.logs core.snap
                 memory.views serialization server.settings surroundings |
                 distributed msgspec numpy ray
 ipython         neutral api checkpoints core.events core.logs core.snapshot engine engines.choice
-                error_notes heap host.captured host.cells host.comms host.display
+                session_file error_notes heap host.captured host.cells host.comms host.display
                 host.reloading interop.registration report
                 serialization surroundings widgets.kept widgets.lines widgets.page_model
                 widgets.views | IPython comm
 report          pure checkpoints.records core.descriptions core.events core.snapshot engine.base
-                engine.queries expressions heap ref | msgspec numpy
+                session_file.contents engine.queries expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
 widgets         pure api checkpoints.timeline context core.snapshot engine.base engine.queries
                 heap report serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
-                core.referrers core.snapshot engine engines memory.segment report server.settings
-                wire | msgspec numpy
+                session_file.contents core.referrers core.snapshot engine engines memory.segment
+                report server.settings wire | msgspec numpy
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash

@@ -45,6 +45,10 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
         from workbench.cli import doctor
 
         return doctor.run(given.json)
+    if given.command == "open":
+        from workbench.cli import files
+
+        return files.show(given.file, given.json)
     from workbench.cli import admin, sessions
 
     patience = patience or admin.USUAL
@@ -111,6 +115,9 @@ def command_parser() -> ArgumentParser:
     which = stop.add_mutually_exclusive_group(required=True)
     which.add_argument("session", metavar="SESSION", nargs="?")
     which.add_argument("--all", action="store_true", help="every session of this user")
+
+    opened = command("open", "List what a file of `%workbench save` has. Runs none of its code.")
+    opened.add_argument("file", metavar="FILE")
 
     command("doctor", "Check what Workbench needs of this machine, and try a session out.")
     return parser

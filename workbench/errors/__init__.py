@@ -104,6 +104,10 @@ class SerializationError(WorkbenchError, TypeError, PicklingError):
             self.failures = tuple(failures)
 
 
+class SessionFileError(WorkbenchError, ValueError):
+    """A file is no session file, is damaged, or has what wasn't allowed to be opened."""
+
+
 class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room; the message lists what takes it."""
 

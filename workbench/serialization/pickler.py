@@ -200,7 +200,8 @@ def _reduce_cached(function: Any) -> Any:
         with contextlib.suppress(AttributeError):
             if operator.attrgetter(function.__qualname__)(module) is function:
                 return NotImplemented
-    return _cached, (function.__wrapped__, function.cache_parameters())
+    own = {n: v for n, v in vars(function).items() if n not in ("__wrapped__", "cache_parameters")}
+    return _cached, (function.__wrapped__, function.cache_parameters()), own
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:

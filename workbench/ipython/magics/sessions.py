@@ -21,6 +21,7 @@ from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
+from workbench.ipython.session_files import open_variables, save_variables
 from workbench.report import cards, facts
 from workbench.report.markup import Rich
 from workbench.report.mistyped import did_you_mean
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 ACTIONS = ("status", "dashboard", "memory", "start", "stop", "jobs", "job")
 KEPT = ("keep", "lost", "history", "branches", "branch")
-"""Words that `%workbench` takes; the second line is about kept variables."""
+FILES = ("save", "open")
+"""Words that `%workbench` takes: about the session, kept variables, files."""
 
 NONE = "No session is running. `%workbench start` starts one."
 
@@ -49,8 +51,8 @@ class _Start:
 @magics_class
 class SessionMagics(NotebookMagics):
     @magic_arguments()
-    @argument("action", nargs="?", default="status", help=", ".join(ACTIONS + KEPT))
-    @argument("what", nargs="*", help="a background cell: its name, or #number; a branch")
+    @argument("action", nargs="?", default="status", help=", ".join(ACTIONS + KEPT + FILES))
+    @argument("what", nargs="*", help="a background cell: its name, or #number; a branch; a file")
     @argument("--engine", type=unquoted, help="what runs it: local (this machine), ray or dask")
     @argument(
         "--address",
@@ -74,6 +76,8 @@ class SessionMagics(NotebookMagics):
         dest="linger",
         help="how long it stays after the last notebook left, like 8h",
     )
+    @argument("--compress", action="store_true", default=None, help="save: smaller, for downloads")
+    @argument("--trust", action="store_true", default=None, help="open: also what runs code")
     @line_magic
     def workbench(self, line: str) -> Rich | Job | Dashboard | None:
         """Show, start or stop the session; list its background cells, or collect one.
@@ -89,17 +93,23 @@ class SessionMagics(NotebookMagics):
         `%workbench keep` keeps the variables after each cell: they survive the kernel; `keep off`
         ends that. `lost` lists those that can't be stored, `history` the cells, `branches` their
         branches; `branch NAME` makes one, or goes to it.
+
+        `%workbench save FILE` writes the variables to a file, `%workbench open FILE` binds them.
         """
         args = vars(parse(self.workbench, line))
         action, what = args.pop("action"), args.pop("what")
         settings = {k: v for k, v in args.items() if v is not None}
-        if action not in ACTIONS + KEPT:
-            hint = did_you_mean(action, ACTIONS + KEPT)
-            known = ", ".join(ACTIONS + KEPT)
+        words = ACTIONS + KEPT + FILES
+        if action not in words:
+            hint = did_you_mean(action, words)
+            known = ", ".join(words)
             raise MagicError(f"%workbench knows {known}, not {action!r}.{hint}")
-        takes_more = action in ("jobs", "job", "branch") or (action, what) == ("keep", ["off"])
-        if what and not takes_more:
+        takes_more = action in ("jobs", "job", "branch", *FILES)
+        if what and not takes_more and (action, what) != ("keep", ["off"]):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
+        if action in FILES:
+            self._file(action, " ".join(map(unquoted, what)), settings)
+            return None
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
         if action in KEPT:
@@ -155,6 +165,16 @@ class SessionMagics(NotebookMagics):
             case _:
                 display(keeping.branches())
         return None
+
+    def _file(self, action: str, path: str, settings: dict[str, Any]) -> None:
+        option = {"save": "compress", "open": "trust"}[action]
+        if not path or settings.keys() - {option}:
+            raise MagicError(f"Write it like this: `%workbench {action} demo.wb [--{option}]`.")
+        if action == "save":
+            said = save_variables(self._notebook, api.engine(), path, option in settings)
+        else:
+            said = open_variables(self._notebook, path, option in settings)
+        print(said)
 
     def _start(self, settings: dict[str, Any]) -> None:
         """Start or join a session; an empty one is replaced."""

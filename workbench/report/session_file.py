@@ -1,0 +1,107 @@
+"""Words about session files: what was saved, what a file has, and what was opened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.format import count, human_bytes
+from workbench.report.markup import Rich, Table, page
+from workbench.session_file.contents import FileEntry, Saved
+
+MOST_NAMED = 4
+"""Variables that a line names."""
+
+
+def saved_text(path: str, saved: Saved) -> str:
+    """Return the line of ``%workbench save``."""
+    line = f"{path}: {count(len(saved.names), 'variable')}, {human_bytes(saved.nbytes)}."
+    if saved.lost:
+        whys = [f"`{name}` ({why})" for name, why in saved.lost.items()]
+        line += f" Not saved: {_some(whys)}."
+    return line
+
+
+def made_text(made: Mapping[str, Any]) -> str:
+    """Return who made a file, as it says itself: ``anna on host, 2026-11-28 21:00``."""
+    when = made.get("when")
+    day = "at an unknown time"
+    if isinstance(when, int | float) and 0 <= when < 1e11:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+    return (
+        f"{made.get('by', '?')} on {made.get('on', '?')}, {day}, with Python "
+        f"{made.get('python', '?')} and Workbench {made.get('workbench', '?')}"
+    )
+
+
+def opened_text(
+    path: str,
+    made: Mapping[str, Any],
+    opened: Sequence[str],
+    failed: Mapping[str, str],
+    left: Sequence[FileEntry],
+) -> str:
+    """Return the lines of ``%workbench open``. ``left``: what wasn't, because it runs code."""
+    line = f"{path}, made by {made_text(made)}: "
+    line += f"{_names(opened)} opened." if opened else "nothing opened."
+    if failed:
+        whys = [f"`{name}` ({why})" for name, why in failed.items()]
+        line += f" Not opened: {_some(whys)}."
+    if left:
+        names = [name for entry in left for name in entry.names]
+        line += (
+            f"\n{_names(names)}: opening {'this' if len(names) == 1 else 'these'} runs code that "
+            f"the file's maker has chosen. `%workbench open {path} --trust` does it, if you trust "
+            "where the file comes from."
+        )
+    return line
+
+
+@dataclass(frozen=True, repr=False)
+class FileTable(Rich):
+    """What a session file has; nothing of it is opened."""
+
+    path: str
+    made: str
+    rows: tuple[tuple[str, ...], ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        names = ("variable", "type", "size", "opening")
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
+        return {"version": 1, "file": self.path, "made": self.made, "variables": rows}
+
+    def _text(self) -> str:
+        return f"{self.path}, made by {self.made}\n{self._table().text()}"
+
+    def _repr_html_(self) -> str:
+        return page(f"{self.path}, made by {self.made}", self._table().html())
+
+    def _table(self) -> Table:
+        return Table(("variable", "type", "size", "opening it"), self.rows, ("size",))
+
+
+def file_table(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry]) -> FileTable:
+    """Return the table of a file's variables."""
+    rows = [
+        (
+            name,
+            kind,
+            human_bytes(entry.nbytes) if entry.nbytes and kind is entry.types[0] else "",
+            "runs code" if entry.runs_code else "runs no code",
+        )
+        for entry in entries
+        for name, kind in zip(entry.names, entry.types, strict=True)
+    ]
+    return FileTable(path, made_text(made), tuple(rows))
+
+
+def _names(names: Sequence[str]) -> str:
+    return _some([f"`{name}`" for name in names])
+
+
+def _some(known: Sequence[str]) -> str:
+    more = len(known) - MOST_NAMED
+    return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
