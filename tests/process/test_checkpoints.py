@@ -80,6 +80,7 @@ class Point(Base):
 scale = 2
 one, two = Point(1), Point(2); both = [one, two]
 old = one.where
+import functools; cached = functools.lru_cache(read); cached.of = inner
 """
 
 CHANGE = """
@@ -93,7 +94,7 @@ def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> Non
     after = notebook.run(CHANGE)
     notebook.open(before)
     assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
-    assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is inner")
+    assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is cached.of is inner")
     assert notebook.value("both[1] is two and type(two) is Point and not hasattr(Base, 'later')")
     assert notebook.value("(up(), read(), two.where(), old())") == (1, 1, 4, 2)
     notebook.open(after)
