@@ -99,8 +99,9 @@ class Keeping:
         session = _KeptSession(engine, self._variables, self._names)
         session.timeline.load()
         present = session.timeline.present
-        if present is None:
-            return ""
+        if present is None:  # another kernel of this name is at work
+            session.keeper.close()
+            return self.keep(engine) if keep else ""
         self._session, self._moved = session, True
         before = dict(self._variables)
         own = {*self._names()}
@@ -258,19 +259,21 @@ class Keeping:
         return LostTable(lost, present.not_compared if present else {})
 
     def _kept(self) -> _KeptSession:
-        if self._session is None:
+        if self._session is None or self._session.engine.end_reason is not None:
             raise MagicError(texts.NONE_KEPT)
         return self._session
 
     def _move(self, session: _KeptSession, target: Checkpoint, branch: str = "") -> str:
         session.finish()  # the present variables can be had again
+        session.begin(self._running.number, "", 0.0, moved=True)  # as threads and callbacks left
+        session.finish()
         present = session.timeline.present
         assert present is not None
         changed, parts = _differing(present, target)
+        found = self._open(session, target, parts)
         for name in (*present.names, *present.lost):
             if name not in target.names and name not in target.lost:
                 self._variables.pop(name, None)
-        found = self._open(session, target, parts)
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
         self._moved = True
