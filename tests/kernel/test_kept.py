@@ -105,3 +105,20 @@ def test_random_programs_are_restored_as_they_were(kept: Kept, seeds: range) -> 
         made = program(seed, tuple(WORLDS))
         found = kept.differences(made, kill=seed % 15 == 2)
         assert not found, "\n".join([*made.cells, *found])
+
+
+def test_what_changed_between_cells_is_undone_too(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    later = "x = [1]; __import__('asyncio').get_running_loop().call_soon(x.append, 2)"
+    then = kernel.ok(later).number
+    assert "`x` changed" in kernel.ok(f"%checkout {then}").text()
+    assert kernel.value("x") == "[1]"
+
+
+def test_an_ended_session_takes_no_variable_along(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    kernel.ok("x = [1]")
+    kernel.ok("%workbench stop")
+    for line in ("%undo", "%workbench lost"):
+        assert "Nothing is kept" in kernel.failure(line)
+    assert kernel.value("x") == "[1]"

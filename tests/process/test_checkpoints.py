@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import mmap
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -261,3 +263,41 @@ def test_the_oldest_go_but_for_the_ends_of_branches(timeline: Timeline) -> None:
     assert numbers[0] == 1
     assert numbers[1:] == [*range(MOST + 6 - len(numbers) + 1, MOST + 6)]
     assert len(numbers) == MOST + 2
+
+
+def test_writes_to_memory_that_another_variable_shows_are_seen(notebook: Notebook) -> None:
+    """Watching a part's whole anew forgets what was known of the part."""
+    first = notebook.run("part = np.zeros(400_000)[:300_000]")
+    notebook.run("whole = part.base; part[150_000] = 5")
+    then = notebook.run("del whole")
+    notebook.open(first)
+    assert notebook.open(then)["part"][150_000] == 5
+
+
+def test_what_is_written_elsewhere_to_shared_memory_is_seen(notebook: Notebook) -> None:
+    file = os.memfd_create("shared")
+    os.truncate(file, 2_000_000)
+    notebook.names["memory"], others = mmap.mmap(file, 2_000_000), mmap.mmap(file, 2_000_000)
+    os.close(file)
+    notebook.run("array = np.frombuffer(memory, 'u1')")
+    others[1_000_000] = 5
+    assert notebook.open(notebook.run(""))["array"][1_000_000] == 5
+
+
+def test_what_could_not_be_opened_is_not_taken_for_what_is_stored(notebook: Notebook) -> None:
+    cell = "class Shy:\n    def __setstate__(self, state): assert np.ready; vars(self).update(state)"
+    then = notebook.run(f"np.ready = False\n{cell}\nshy = Shy(); shy.x = 1")
+    notebook.run("shy.x = 2")
+    found = opened(notebook.engine, then.parts, then, notebook.names)
+    assert {*found.failed} == {"shy"}
+    notebook.keeper.adopt(then, found)
+    now = notebook.run("np.ready = True")
+    assert notebook.open(now)["shy"].x == 2
+    del np.ready
+
+
+def test_a_proxy_of_nothing_disturbs_no_other_variable(notebook: Notebook) -> None:
+    cell = "class Proxy:\n    @property\n    def __class__(self): raise RuntimeError('no request')"
+    then = notebook.run(f"{cell}\nrequest = Proxy(); x = [1]")
+    assert {*then.lost} == {"request"}
+    assert {"x", "Proxy"} < {*then.names}
