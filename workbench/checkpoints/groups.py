@@ -8,6 +8,7 @@ import gc
 import io
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from sys import getrefcount
@@ -166,7 +167,9 @@ def _met(memo: Any) -> Iterator[Any]:
     """Yield the objects that were pickled, but for those that can't change, and most of those that
     exist only because something was pickled: another object gets their ids next."""
     kinds: dict[type, bool] = {}
-    for _, obj in memo.copy().values():
+    places = memo.copy()
+    gone = _temporary(places)
+    for key, (_, obj) in places.items():
         kind = type(obj)
         counts = kinds.get(kind)
         if counts is None:
@@ -175,8 +178,27 @@ def _met(memo: Any) -> Iterator[Any]:
             bound = bound_to_process(kind)
             if bound is not None and kind not in _IN_MEMORY:  # cloudpickle copies a file's text
                 raise SerializationError(f"{bound.what} belongs to one process")
-        if counts and getrefcount(obj) > _TEMPORARY:
+        if counts and key not in gone:
             yield obj
+
+
+def _temporary(places: dict[int, tuple[int, Any]]) -> set[int]:
+    """Return ids of the objects in a memo's copy that only the memo refers to, and others of
+    these."""
+    found = [obj for _, obj in places.values() if getrefcount(obj) == _TEMPORARY]
+    gone: set[int] = set()
+    known: Counter[int] = Counter()  # references that these have, by id
+    while found:
+        gone.update(map(id, found))
+        keys = [*map(id, gc.get_referents(*found))]
+        known.update(keys)
+        found = [
+            obj
+            for key in (places.keys() & keys) - gone
+            for _, obj in (places[key],)
+            if getrefcount(obj) - known[key] == _TEMPORARY
+        ]
+    return gone
 
 
 def _is_function(obj: Any) -> bool:
@@ -187,12 +209,9 @@ def _is_function(obj: Any) -> bool:
 
 def _references_of_temporary() -> int:
     held = [object()]  # as the pickler's memo holds it
-    for _, obj in {0: (0, held[0])}.copy().values():
-        kind = type(obj)
-        if kind is object:
-            return getrefcount(obj)
-    raise AssertionError
+    found = [getrefcount(obj) for _, obj in {0: (0, held[0])}.values()]
+    return found[0]
 
 
 _TEMPORARY = _references_of_temporary()
-"""What `getrefcount` says in `_met` of an object that only the memo refers to."""
+"""What `getrefcount` says in `_temporary` of an object that only the memo refers to."""
