@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from enum import Enum
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from cloudpickle.cloudpickle import _class_setstate
@@ -99,10 +99,11 @@ def _filled(cls: type, state: Any, held: _Held) -> type:
 
 
 def _attributes(cls: type) -> Iterator[str]:
-    """Yield the attributes that its state would have: not its slots, nor Python's own, nor what an
-    enum is made with."""
+    """Yield the attributes that its state would have: not its slots, nor Python's own except for
+    methods, nor what an enum is made with."""
     for name, value in vars(cls).items():
-        is_own = name.startswith("__") or name == "_abc_impl" or issubclass(cls, Enum)
+        is_pythons = name.startswith("__") and type(value) is not FunctionType
+        is_own = is_pythons or name == "_abc_impl" or issubclass(cls, Enum)
         if not is_own and not isinstance(value, MemberDescriptorType):
             yield name
 
