@@ -13,6 +13,7 @@ import pytest
 
 from workbench.checkpoints import checkpointer
 from workbench.checkpoints.checkpointer import Checkpointer
+from workbench.checkpoints.groups import look
 from workbench.checkpoints.opening import opened
 from workbench.checkpoints.records import Checkpoint
 from workbench.checkpoints.timeline import MOST, Timeline
@@ -86,6 +87,7 @@ old = one.where
 
 CHANGE = """
 base[12] = -1; inner.append(3); up(); scale = 3; Base.made = 9; Base.later = True
+Base.__repr__ = lambda self: 'later'
 one.x = 5; del two; both = None
 """
 
@@ -97,6 +99,7 @@ def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> Non
     assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
     assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is inner")
     assert notebook.value("both[1] is two and type(two) is Point and not hasattr(Base, 'later')")
+    assert notebook.value("'__repr__' not in vars(Base)")
     assert notebook.value("(up(), read(), two.where(), old())") == (1, 1, 4, 2)
     notebook.open(after)
     assert notebook.value("view[2], outer['inner'], read(), one.where()") == (
@@ -285,7 +288,7 @@ def test_what_is_written_elsewhere_to_shared_memory_is_seen(notebook: Notebook) 
 
 
 def test_what_could_not_be_opened_is_not_taken_for_what_is_stored(notebook: Notebook) -> None:
-    cell = "class Shy:\n    def __setstate__(self, state): assert np.ready; vars(self).update(state)"
+    cell = "class Shy:\n    def __setstate__(self, it): assert np.ready; vars(self).update(it)"
     then = notebook.run(f"np.ready = False\n{cell}\nshy = Shy(); shy.x = 1")
     notebook.run("shy.x = 2")
     found = opened(notebook.engine, then.parts, then, notebook.names)
@@ -301,3 +304,22 @@ def test_a_proxy_of_nothing_disturbs_no_other_variable(notebook: Notebook) -> No
     then = notebook.run(f"{cell}\nrequest = Proxy(); x = [1]")
     assert {*then.lost} == {"request"}
     assert {"x", "Proxy"} < {*then.names}
+
+
+def test_what_only_pickling_has_made_links_no_variables(notebook: Notebook) -> None:
+    cell = "class Nested:\n    def __getstate__(self): return {'outer': {'inner': [{}]}}"
+    notebook.run(f"{cell}\nmany = [Nested() for _ in range(100)]")
+    names = {"many": notebook.names["many"]}
+    first, again = (look(notebook.engine, names, notebook.names, {}) for _ in range(2))
+    assert len(first.links & again.links) > 100 > 10 > len(first.links - again.links)
+
+
+def test_windows_of_an_array_stay_windows(notebook: Notebook) -> None:
+    made = "view = np.lib.stride_tricks.sliding_window_view"
+    then = notebook.run(
+        f"{made}(np.arange(30_000.0), 10_000); far = np.broadcast_to(view[0], (9, 10**4))"
+    )
+    assert then.nbytes < 1_000_000
+    notebook.run("view = far = 0")
+    notebook.open(then)
+    assert notebook.value("view[5, 5], view.strides, far[8, 7]") == (10.0, (8, 8), 7.0)

@@ -6,6 +6,7 @@ Nothing is copied; it stops at the first difference, or when its budget is used 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pickle
@@ -151,7 +152,11 @@ def is_sealed(array: Array) -> bool:
         base = base.obj
     if isinstance(base, np.ndarray | bytearray):
         return False
-    return type(base) is bytes or (not isinstance(base, memoryview) and memoryview(base).readonly)
+    if type(base) is bytes or isinstance(base, memoryview):
+        return type(base) is bytes
+    with contextlib.suppress(TypeError):  # numpy's own stand-in for strides, as of a window's view
+        return memoryview(base).readonly
+    return False
 
 
 class ChangeCheck:

@@ -245,7 +245,7 @@ def pack(
 
     sink = Sink(limit, Scratch())
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
-    if len(buffers) > (not known) and SharedBlocks(buffers, known):
+    if buffers and SharedBlocks(buffers, known):
         own = [obj for _, obj in pickler.memo.copy().values() if is_of_pandas(obj)]
         shared = SharedBlocks(buffers, known, own)
         refs.clear()
