@@ -11,12 +11,12 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from types import FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from cloudpickle.cloudpickle import _class_setstate
+from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID, _class_setstate
 
 Origin = tuple[int, int]
 """The process that made something (`OWN`, or its prefix), and a serial number there."""
@@ -64,6 +64,13 @@ def note_own(cls: type) -> None:
     held = _held.setdefault(cls, None)
     if held is not None and held.origin is not None and held.origin[0] == OWN:
         _held[cls] = held._replace(origin=(OWN, sys.maxsize))
+
+
+def _known_or_made(make: Callable[..., type], *arguments: Any) -> type:
+    """Return the class that a pickle describes. It is made only if this process doesn't have it:
+    `__init_subclass__` and metaclasses note each class that is made."""
+    known: type | None = _DYNAMIC_CLASS_TRACKER_BY_ID.get(arguments[-2])
+    return make(*arguments) if known is None else known
 
 
 def set_class_state(cls: type, state: Any) -> type:
