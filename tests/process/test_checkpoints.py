@@ -80,6 +80,11 @@ class Point(Base):
     __slots__ = ('x',)
     def __init__(self, x): self.x = x; Base.made += 1
     def where(self): return scale * self.x
+class Listed:
+    all = []
+    def __init_subclass__(cls): cls.all.append(cls.__name__)
+class First(Listed): pass
+keys = outer.keys()
 scale = 2
 one, two = Point(1), Point(2); both = [one, two]
 old = one.where
@@ -88,6 +93,7 @@ old = one.where
 CHANGE = """
 base[12] = -1; inner.append(3); up(); scale = 3; Base.made = 9; Base.later = True
 Base.__repr__ = lambda self: 'later'
+class Second(Listed): pass
 one.x = 5; del two; both = None
 """
 
@@ -99,7 +105,8 @@ def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> Non
     assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
     assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is inner")
     assert notebook.value("both[1] is two and type(two) is Point and not hasattr(Base, 'later')")
-    assert notebook.value("'__repr__' not in vars(Base)")
+    assert notebook.value("'__repr__' not in vars(Base) and Listed.all == ['First']")
+    assert notebook.value("outer.update(later=1) or 'later' in keys")
     assert notebook.value("(up(), read(), two.where(), old())") == (1, 1, 4, 2)
     notebook.open(after)
     assert notebook.value("view[2], outer['inner'], read(), one.where()") == (
@@ -323,3 +330,11 @@ def test_windows_of_an_array_stay_windows(notebook: Notebook) -> None:
     notebook.run("view = far = 0")
     notebook.open(then)
     assert notebook.value("view[5, 5], view.strides, far[8, 7]") == (10.0, (8, 8), 7.0)
+
+
+def test_an_array_in_a_bytearray_is_said_to_be_lost(notebook: Notebook) -> None:
+    """Each alone would come back, but in memory of its own."""
+    then = notebook.run("held = bytearray(100); array = np.frombuffer(held, 'u1'); x = [held[:1]]")
+    assert {*then.lost} == {"held", "array"}
+    assert "memory of another object, bytearray (100)" in then.lost["held"].why
+    assert {*notebook.run("held = None", "array").lost} == set()
