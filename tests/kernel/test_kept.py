@@ -78,7 +78,10 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
 def test_what_cant_be_stored_goes_with_the_cell_that_is_undone(kernel: Kernel) -> None:
     kernel.ok("%workbench keep")
     kernel.ok("x = 1")
-    kernel.ok("x = 2; lines = (n for n in [1])")
+    made = kernel.ok("x = 2; lines = (n for n in [1])").number
+    kernel.ok("%undo")
+    assert "Not back: `lines`" in kernel.ok(f"%checkout {made}").text()
+    assert "lines" in kernel.ok("%workbench lost").results()[0]
     kernel.ok("%undo")
     kernel.ok("print(x, 'lines' in globals())")
     assert "`x` changed" in kernel.ok("%undo").text()  # the cell between deleted nothing

@@ -278,7 +278,9 @@ class Keeping:
         session.timeline.move(target, branch)
         self._moved = True
         stays = [name for name in target.lost if name in self._variables]
-        return printable(texts.moved_text(target, changed, found.failed, stays))
+        gone = {name: each for name, each in target.lost.items() if name not in stays}
+        session.missing = {**gone, **found.failed}
+        return printable(texts.moved_text(target, changed, session.missing, stays))
 
     def _open(
         self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]
