@@ -6,7 +6,6 @@ Nothing is copied; it stops at the first difference, or when its budget is used 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import pickle
@@ -154,9 +153,10 @@ def is_sealed(array: Array) -> bool:
         return False
     if type(base) is bytes or isinstance(base, memoryview):
         return type(base) is bytes
-    with contextlib.suppress(TypeError):  # numpy's own stand-in for strides, as of a window's view
+    try:
         return memoryview(base).readonly
-    return False
+    except TypeError:  # numpy's own stand-in for strides, as of a window's view
+        return False
 
 
 class ChangeCheck:

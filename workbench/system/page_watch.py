@@ -98,22 +98,9 @@ class PageWatch:
     ) -> tuple[bool, int]:
         """Return whether a page is of a kind, and up to which address was looked."""
         found = (ctypes.c_uint64 * 3)()
-        request = bytearray(
-            _NUMBERS.pack(
-                _NUMBERS.size,
-                flags | _MUST_WATCH,
-                first,
-                end,
-                0,
-                ctypes.addressof(found),
-                1,
-                0,
-                0,
-                kind,
-                0,
-                kind,
-            )
-        )
+        at = ctypes.addressof(found)
+        numbers = _NUMBERS.size, flags | _MUST_WATCH, first, end, 0, at, 1, 0, 0, kind, 0, kind
+        request = bytearray(_NUMBERS.pack(*numbers))
         written = fcntl.ioctl(self._pages, _SCAN, request) > 0
         return written, _NUMBERS.unpack(request)[4]
 
