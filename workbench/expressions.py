@@ -111,14 +111,14 @@ def describe(value: Any) -> str:
     name = kind.__qualname__
     if kind in _SIZED:
         return f"{name} ({len(value)})"
-    if kind is FunctionType or isinstance(value, type):
+    if kind is FunctionType or issubclass(kind, type):
         own = value.__module__ == "workbench.host.cells"  # it runs cells
         return f"{OWN if own else f'{name} '}{value.__qualname__}"
     try:
         dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     except Exception:  # a property of the object raises
         return name
-    if isinstance(value, np.generic):
+    if issubclass(kind, np.generic):
         return name  # the name says it all
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"

@@ -102,7 +102,10 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
 def test_what_cant_be_stored_goes_with_the_cell_that_is_undone(kernel: Kernel) -> None:
     kernel.ok("%workbench keep")
     kernel.ok("x = 1")
-    kernel.ok("x = 2; lines = (n for n in [1])")
+    made = kernel.ok("x = 2; lines = (n for n in [1])").number
+    kernel.ok("%undo")
+    assert "Not back: `lines`" in kernel.ok(f"%checkout {made}").text()
+    assert "lines" in kernel.ok("%workbench lost").results()[0]
     kernel.ok("%undo")
     kernel.ok("print(x, 'lines' in globals())")
     assert "`x` changed" in kernel.ok("%undo").text()  # the cell between deleted nothing
@@ -129,3 +132,20 @@ def test_random_programs_are_restored_as_they_were(kept: Kept, seeds: range) -> 
         made = program(seed, tuple(WORLDS))
         found = kept.differences(made, kill=seed % 15 == 2)
         assert not found, "\n".join([*made.cells, *found])
+
+
+def test_what_changed_between_cells_is_undone_too(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    later = "x = [1]; __import__('asyncio').get_running_loop().call_soon(x.append, 2)"
+    then = kernel.ok(later).number
+    assert "`x` changed" in kernel.ok(f"%checkout {then}").text()
+    assert kernel.value("x") == "[1]"
+
+
+def test_an_ended_session_takes_no_variable_along(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep")
+    kernel.ok("x = [1]")
+    kernel.ok("%workbench stop")
+    for line in ("%undo", "%workbench lost"):
+        assert "Nothing is kept" in kernel.failure(line)
+    assert kernel.value("x") == "[1]"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import mmap
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from workbench.checkpoints import checkpointer
 from workbench.checkpoints.checkpointer import Checkpointer
+from workbench.checkpoints.groups import look
 from workbench.checkpoints.opening import opened
 from workbench.checkpoints.records import Checkpoint
 from workbench.checkpoints.timeline import MOST, Timeline
@@ -77,6 +80,11 @@ class Point(Base):
     __slots__ = ('x',)
     def __init__(self, x): self.x = x; Base.made += 1
     def where(self): return scale * self.x
+class Listed:
+    all = []
+    def __init_subclass__(cls): cls.all.append(cls.__name__)
+class First(Listed): pass
+keys = outer.keys()
 scale = 2
 one, two = Point(1), Point(2); both = [one, two]
 old = one.where
@@ -85,6 +93,8 @@ import functools; cached = functools.lru_cache(read); cached.of = inner
 
 CHANGE = """
 base[12] = -1; inner.append(3); up(); scale = 3; Base.made = 9; Base.later = True
+Base.__repr__ = lambda self: 'later'
+class Second(Listed): pass
 one.x = 5; del two; both = None
 """
 
@@ -96,6 +106,8 @@ def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> Non
     assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
     assert notebook.value("np.shares_memory(base, view) and outer['tuple'][0] is cached.of is inner")
     assert notebook.value("both[1] is two and type(two) is Point and not hasattr(Base, 'later')")
+    assert notebook.value("'__repr__' not in vars(Base) and Listed.all == ['First']")
+    assert notebook.value("outer.update(later=1) or 'later' in keys")
     assert notebook.value("(up(), read(), two.where(), old())") == (1, 1, 4, 2)
     notebook.open(after)
     assert notebook.value("view[2], outer['inner'], read(), one.where()") == (
@@ -262,3 +274,68 @@ def test_the_oldest_go_but_for_the_ends_of_branches(timeline: Timeline) -> None:
     assert numbers[0] == 1
     assert numbers[1:] == [*range(MOST + 6 - len(numbers) + 1, MOST + 6)]
     assert len(numbers) == MOST + 2
+
+
+def test_writes_to_memory_that_another_variable_shows_are_seen(notebook: Notebook) -> None:
+    """Watching a part's whole anew forgets what was known of the part."""
+    first = notebook.run("part = np.zeros(400_000)[:300_000]")
+    notebook.run("whole = part.base; part[150_000] = 5")
+    then = notebook.run("del whole")
+    notebook.open(first)
+    assert notebook.open(then)["part"][150_000] == 5
+
+
+def test_what_is_written_elsewhere_to_shared_memory_is_seen(notebook: Notebook) -> None:
+    file = os.memfd_create("shared")
+    os.truncate(file, 2_000_000)
+    notebook.names["memory"], others = mmap.mmap(file, 2_000_000), mmap.mmap(file, 2_000_000)
+    os.close(file)
+    notebook.run("array = np.frombuffer(memory, 'u1')")
+    others[1_000_000] = 5
+    assert notebook.open(notebook.run(""))["array"][1_000_000] == 5
+
+
+def test_what_could_not_be_opened_is_not_taken_for_what_is_stored(notebook: Notebook) -> None:
+    cell = "class Shy:\n    def __setstate__(self, it): assert np.ready; vars(self).update(it)"
+    then = notebook.run(f"np.ready = False\n{cell}\nshy = Shy(); shy.x = 1")
+    notebook.run("shy.x = 2")
+    found = opened(notebook.engine, then.parts, then, notebook.names)
+    assert {*found.failed} == {"shy"}
+    notebook.keeper.adopt(then, found)
+    now = notebook.run("np.ready = True")
+    assert notebook.open(now)["shy"].x == 2
+    del np.ready
+
+
+def test_a_proxy_of_nothing_disturbs_no_other_variable(notebook: Notebook) -> None:
+    cell = "class Proxy:\n    @property\n    def __class__(self): raise RuntimeError('no request')"
+    then = notebook.run(f"{cell}\nrequest = Proxy(); x = [1]")
+    assert {*then.lost} == {"request"}
+    assert {"x", "Proxy"} < {*then.names}
+
+
+def test_what_only_pickling_has_made_links_no_variables(notebook: Notebook) -> None:
+    cell = "class Nested:\n    def __getstate__(self): return {'outer': {'inner': [{}]}}"
+    notebook.run(f"{cell}\nmany = [Nested() for _ in range(100)]")
+    names = {"many": notebook.names["many"]}
+    first, again = (look(notebook.engine, names, notebook.names, {}) for _ in range(2))
+    assert len(first.links & again.links) > 100 > 10 > len(first.links - again.links)
+
+
+def test_windows_of_an_array_stay_windows(notebook: Notebook) -> None:
+    made = "view = np.lib.stride_tricks.sliding_window_view"
+    then = notebook.run(
+        f"{made}(np.arange(30_000.0), 10_000); far = np.broadcast_to(view[0], (9, 10**4))"
+    )
+    assert then.nbytes < 1_000_000
+    notebook.run("view = far = 0")
+    notebook.open(then)
+    assert notebook.value("view[5, 5], view.strides, far[8, 7]") == (10.0, (8, 8), 7.0)
+
+
+def test_an_array_in_a_bytearray_is_said_to_be_lost(notebook: Notebook) -> None:
+    """Each alone would come back, but in memory of its own."""
+    then = notebook.run("held = bytearray(100); array = np.frombuffer(held, 'u1'); x = [held[:1]]")
+    assert {*then.lost} == {"held", "array"}
+    assert "memory of another object, bytearray (100)" in then.lost["held"].why
+    assert {*notebook.run("held = None", "array").lost} == set()

@@ -54,10 +54,11 @@ class Buffers:
         known = self._known.get(place)
         if known and self._is_still(flat, known.digest):
             return known.digest
-        self._known.pop(place, None)
+        self._forget(*place)
         is_watched = self._watch.restart(*place)  # before it is read: other threads may write
         found = _digest(flat)
-        if is_watched:
+        is_private = hasattr(owner_of(array), "keeps") or not self._watch.is_file(*place)
+        if is_watched and is_private:  # what another process writes to a file isn't seen
             self._known[place] = _Watched(found, edges)
         return found
 
@@ -97,12 +98,15 @@ class Buffers:
         digest = sealed.get(address(before))
         place = address(array), array.nbytes
         is_large = array.nbytes >= WATCHED and array.flags.c_contiguous
+        self._forget(*place)
         if digest and is_large and self._watch.restart(*place):
             self._known[place] = _Watched(digest, _edges(as_bytes(array)))
 
-    def forget(self, places: set[tuple[int, int]]) -> None:
-        """Keep only what is known of these places."""
-        self._known = {place: known for place, known in self._known.items() if place in places}
+    def _forget(self, begin: int, length: int) -> None:
+        """Forget memory of which a part is watched anew: writes before that aren't seen then."""
+        for place in [*self._known]:
+            if place[0] < begin + length and begin < sum(place):
+                del self._known[place]
 
     def close(self) -> None:
         self._watch.close()

@@ -343,6 +343,8 @@ class Checkpointer:
         now, tried = self._namespace, self._tried
         self.lost = {n: e for n, e in self.lost.items() if n in now and tried.get(n) == id(now[n])}
         for part in sorted(checkpoint.parts, key=lambda part: not part.is_code):
+            if not found.failed.keys().isdisjoint(part.names):
+                continue  # the variables aren't what it has
             group = before.get((part.box, part.place))
             if group is None or not found.values.keys().isdisjoint(part.names):
                 group = self._look(part.names)

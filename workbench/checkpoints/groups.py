@@ -8,6 +8,7 @@ import gc
 import io
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from sys import getrefcount
@@ -21,8 +22,10 @@ from workbench.checkpoints.records import StoredGroup
 from workbench.engine.base import Engine
 from workbench.engine.queries import Pack
 from workbench.errors import SerializationError, StoreFullError
+from workbench.expressions import describe
 from workbench.ref import ObjectRef
-from workbench.serialization.comparison import is_sealed
+from workbench.serialization.arrays import owner_of
+from workbench.serialization.comparison import PATIENCE, is_sealed
 from workbench.serialization.object_state import FIXED, travels_by_value
 from workbench.serialization.packing import OtherSide, PackedValues
 from workbench.serialization.process_bound import bound_to_process
@@ -106,7 +109,7 @@ def look(
         If something in them can't be pickled, or wouldn't be what it was, like an open file; the
         message says what and where.
     """
-    began = time.thread_time()
+    began, at = time.thread_time(), time.monotonic()
     there = OtherSide(namespace=namespace, code=code)
     packed, memo = engine.ask(Pack(dict(values), lambda: values, there))
     paused = gc.isenabled()  # for a million objects, collection would quadruple the time
@@ -117,29 +120,37 @@ def look(
         if paused:
             gc.enable()
     digest = xxhash.xxh3_128_digest(packed.stream)
-    seconds = time.thread_time() - began
+    seconds = max(time.thread_time() - began, (time.monotonic() - at) / PATIENCE)
     links = frozenset(map(id, held))
     return GroupPickle(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
 
 
 def _sorted(
-    met: Iterator[Any], code: Mapping[int, str]
+    met: Iterator[tuple[Any, bool]], code: Mapping[int, str]
 ) -> tuple[list[Any], list[tuple[int, int]], set[str]]:
     """Return the objects that can change, the memory of arrays, and names of code."""
     held: list[Any] = []
     spans: list[tuple[int, int]] = []
     uses: set[str] = set()
-    for obj in met:
+    owners: dict[int, Any] = {}
+    for obj, stays in met:
         if id(obj) in code:
             uses.add(code[id(obj)])
         elif isinstance(obj, np.ndarray):
             if obj.nbytes and not is_sealed(obj):
                 spans.append(bounds(obj))
-            held.append(obj)
+                owner = owner_of(obj)
+                owners[id(owner)] = owner
+            if stays:
+                held.append(obj)
         elif not isinstance(obj, type | FunctionType):
             held.append(obj)
         elif travels_by_value(obj):
             held += [obj, *(getattr(obj, "__closure__", None) or ())]
+    for obj in held:
+        if id(obj) in owners:
+            raise SerializationError(f"an array has memory of another object, {describe(obj)}")
+    held += [owner for owner in owners.values() if owner is not None]
     return held, spans, uses
 
 
@@ -165,11 +176,14 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _met(memo: Any) -> Iterator[Any]:
+def _met(memo: Any) -> Iterator[tuple[Any, bool]]:
     """Yield the objects that were pickled, but for those that can't change, and most of those that
-    exist only because something was pickled: another object gets their ids next."""
+    don't stay, which exist only because something was pickled: another object gets their ids next.
+    Of these only arrays: others may show their memory."""
     kinds: dict[type, bool] = {}
-    for _, obj in memo.copy().values():
+    places = memo.copy()
+    gone = _temporary(places)
+    for key, (_, obj) in places.items():
         kind = type(obj)
         counts = kinds.get(kind)
         if counts is None:
@@ -178,8 +192,27 @@ def _met(memo: Any) -> Iterator[Any]:
             bound = bound_to_process(kind)
             if bound is not None and kind not in _IN_MEMORY:  # cloudpickle copies a file's text
                 raise SerializationError(f"{bound.what} belongs to one process")
-        if counts and getrefcount(obj) > _TEMPORARY:
-            yield obj
+        if counts and (key not in gone or issubclass(kind, np.ndarray)):
+            yield obj, key not in gone
+
+
+def _temporary(places: dict[int, tuple[int, Any]]) -> set[int]:
+    """Return ids of the objects in a memo's copy that only the memo refers to, and others of
+    these."""
+    found = [obj for _, obj in places.values() if getrefcount(obj) == _TEMPORARY]
+    gone: set[int] = set()
+    known: Counter[int] = Counter()  # references that these have, by id
+    while found:
+        gone.update(map(id, found))
+        keys = [*map(id, gc.get_referents(*found))]
+        known.update(keys)
+        found = [
+            obj
+            for key in (places.keys() & keys) - gone
+            for _, obj in (places[key],)
+            if getrefcount(obj) - known[key] == _TEMPORARY
+        ]
+    return gone
 
 
 def _is_function(obj: Any) -> bool:
@@ -190,12 +223,9 @@ def _is_function(obj: Any) -> bool:
 
 def _references_of_temporary() -> int:
     held = [object()]  # as the pickler's memo holds it
-    for _, obj in {0: (0, held[0])}.copy().values():
-        kind = type(obj)
-        if kind is object:
-            return getrefcount(obj)
-    raise AssertionError
+    found = [getrefcount(obj) for _, obj in {0: (0, held[0])}.values()]
+    return found[0]
 
 
 _TEMPORARY = _references_of_temporary()
-"""What `getrefcount` says in `_met` of an object that only the memo refers to."""
+"""What `getrefcount` says in `_temporary` of an object that only the memo refers to."""

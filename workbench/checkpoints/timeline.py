@@ -102,6 +102,8 @@ class Timeline:
     def move(self, checkpoint: Checkpoint, branch: str = "") -> None:
         """Have a branch end with a checkpoint, and be the present one. Publish that."""
         self.branch = branch or self.branch
+        if checkpoint.number not in self._known:  # the oldest: one has just been made
+            self._known[checkpoint.number] = checkpoint, self._engine.put(checkpoint)[0]
         self.branches[self.branch] = checkpoint.number
         self.publish()
 

@@ -102,8 +102,9 @@ class Keeping:
             return self.keep(engine) if keep else ""
         session = self._begin(engine)
         present = session.timeline.present
-        if present is None:
-            return ""
+        if present is None:  # another kernel of this name is at work
+            session.keeper.close()
+            return self.keep(engine) if keep else ""
         self._session, self._moved = session, True
         before = dict(self._variables)
         own = {*self._names()}
@@ -280,24 +281,28 @@ class Keeping:
         return LostTable(lost, present.not_compared if present else {})
 
     def _kept(self) -> _KeptSession:
-        if self._session is None:
+        if self._session is None or self._session.engine.end_reason is not None:
             raise MagicError(texts.NONE_KEPT)
         return self._session
 
     def _move(self, session: _KeptSession, target: Checkpoint, branch: str = "") -> str:
         session.finish()  # the present variables can be had again
+        session.begin(self._running.number, "", 0.0, moved=True)  # as threads and callbacks left
+        session.finish()
         present = session.timeline.present
         assert present is not None
         changed, parts = _differing(present, target)
+        found = self._open(session, target, parts)
         for name in (*present.names, *present.lost):
             if name not in target.names and name not in target.lost:
                 self._variables.pop(name, None)
-        found = self._open(session, target, parts)
         session.keeper.adopt(target, found)
         session.timeline.move(target, branch)
         self._moved |= self._running.is_running
         stays = [name for name in target.lost if name in self._variables]
-        return printable(texts.moved_text(target, changed, found.failed, stays))
+        gone = {name: each for name, each in target.lost.items() if name not in stays}
+        session.missing = {**gone, **found.failed}
+        return printable(texts.moved_text(target, changed, session.missing, stays))
 
     def _open(
         self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]

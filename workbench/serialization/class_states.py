@@ -11,12 +11,12 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from cloudpickle.cloudpickle import _class_setstate
+from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID, _class_setstate
 
 Origin = tuple[int, int]
 """The process that made something (`OWN`, or its prefix), and a serial number there."""
@@ -66,6 +66,13 @@ def note_own(cls: type) -> None:
         _held[cls] = held._replace(origin=(OWN, sys.maxsize))
 
 
+def _known_or_made(make: Callable[..., type], *arguments: Any) -> type:
+    """Return the class that a pickle describes. It is made only if this process doesn't have it:
+    `__init_subclass__` and metaclasses note each class that is made."""
+    known: type | None = _DYNAMIC_CLASS_TRACKER_BY_ID.get(arguments[-2])
+    return make(*arguments) if known is None else known
+
+
 def set_class_state(cls: type, state: Any) -> type:
     """Fill a class that came in a pickle, as cloudpickle does, but not with an outdated state.
 
@@ -99,10 +106,11 @@ def _filled(cls: type, state: Any, held: _Held) -> type:
 
 
 def _attributes(cls: type) -> Iterator[str]:
-    """Yield the attributes that its state would have: not its slots, nor Python's own, nor what an
-    enum is made with."""
+    """Yield the attributes that its state would have: not its slots, nor Python's own except for
+    methods, nor what an enum is made with."""
     for name, value in vars(cls).items():
-        is_own = name.startswith("__") or name == "_abc_impl" or issubclass(cls, Enum)
+        is_pythons = name.startswith("__") and type(value) is not FunctionType
+        is_own = is_pythons or name == "_abc_impl" or issubclass(cls, Enum)
         if not is_own and not isinstance(value, MemberDescriptorType):
             yield name
 

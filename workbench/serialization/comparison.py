@@ -151,7 +151,12 @@ def is_sealed(array: Array) -> bool:
         base = base.obj
     if isinstance(base, np.ndarray | bytearray):
         return False
-    return type(base) is bytes or (not isinstance(base, memoryview) and memoryview(base).readonly)
+    if type(base) is bytes or isinstance(base, memoryview):
+        return type(base) is bytes
+    try:
+        return memoryview(base).readonly
+    except TypeError:  # numpy's own stand-in for strides, as of a window's view
+        return False
 
 
 class ChangeCheck:

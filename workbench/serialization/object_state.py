@@ -259,7 +259,8 @@ _EXACT = frozenset({int, bool, str, bytes, range})
 
 def travels_by_value(value: Any) -> bool:
     """True if it is a function or class that no module has under its name."""
-    if type(value) is not types.FunctionType and not isinstance(value, type):
+    kind = type(value)  # `isinstance` would ask `__class__`, which of a proxy may raise
+    if kind is not types.FunctionType and not issubclass(kind, type):
         return False
     if value.__module__ == "__main__":
         return True

@@ -7,6 +7,7 @@ what changed in them.
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import threading
@@ -97,6 +98,9 @@ class NamespacePickler(Pickler):
         self._namespace = namespace
         self._names = code
 
+    def _find(self, kind: type) -> Any:
+        return _reduce_view if kind in _VIEWS else super()._find(kind)
+
     def _reduce_code(self, obj: Any) -> Any:
         if (name := self._names.get(id(obj))) is not None:
             return _variable, (name,)
@@ -105,6 +109,18 @@ class NamespacePickler(Pickler):
             attributes, slots = reduced[2]
             return (*reduced[:2], (attributes, {**slots, "__globals__": {}}), *reduced[3:])
         return reduced
+
+
+_VIEWS = {type(getattr({}, name)()): name for name in ("keys", "values", "items")}
+
+
+def _reduce_view(view: Any) -> Any:
+    """Reduce a view of a dict so that it is one there: cloudpickle's has a dict of its own."""
+    return _view_of, (*gc.get_referents(view), _VIEWS[type(view)])
+
+
+def _view_of(whole: dict[Any, Any], name: str) -> Any:
+    return getattr(whole, name)()
 
 
 class NumberingPickler(NamespacePickler):
@@ -126,6 +142,8 @@ class NumberingPickler(NamespacePickler):
         self.numbers = numbers
         self.met: set[int] = set()
         self.root: Any = None
+
+    _find = Pickler._find  # a view of a dict travels without its values
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.numbers.get(id(obj))
@@ -245,7 +263,7 @@ def pack(
 
     sink = Sink(limit, Scratch())
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
-    if len(buffers) > (not known) and SharedBlocks(buffers, known):
+    if buffers and SharedBlocks(buffers, known):
         own = [obj for _, obj in pickler.memo.copy().values() if is_of_pandas(obj)]
         shared = SharedBlocks(buffers, known, own)
         refs.clear()

@@ -21,7 +21,7 @@ from cloudpickle.cloudpickle import _class_setstate, _make_skeleton_class
 
 from workbench.serialization import arrays, interchange, libraries
 from workbench.serialization.arrays import Reducer, Reducers
-from workbench.serialization.class_states import note_own, set_class_state
+from workbench.serialization.class_states import _known_or_made, note_own, set_class_state
 
 BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
@@ -106,7 +106,10 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.code.append(obj)
             note_own(obj)
             reduced[2][0].pop("__slotnames__", None)  # a cache of copyreg's, made with an instance
-            return (*_with_slots(obj, *reduced[:-1]), set_class_state)
+            make, arguments, *state = _with_slots(obj, *reduced[:-1])
+            if make is _make_skeleton_class:  # not of an enum
+                make, arguments = _known_or_made, (make, *arguments)
+            return make, arguments, *state, set_class_state
         return reduced
 
     def _with_shared_cells(self, function: FunctionType, make: Any, how: Any, *rest: Any) -> Any:

@@ -153,6 +153,7 @@ def _get_attribute(owner: Any, name: str) -> Any:
 
 _OTHERS: dict[tuple[str, str], Any] = {
     ("builtins", "getattr"): _get_attribute,
+    ("workbench.serialization.class_states", "_known_or_made"): lambda *how: stand_in(how[2]),
     ("cloudpickle.cloudpickle", "_make_skeleton_class"): lambda kind, name, *_: stand_in(name),
     ("cloudpickle.cloudpickle", "_make_skeleton_enum"): lambda bases, name, *_: stand_in(name),
     ("cloudpickle.cloudpickle", "_make_function"): lambda *_: stand_in("function")(),

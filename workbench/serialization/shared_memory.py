@@ -29,7 +29,7 @@ class ChangedBytes(np.ndarray[Any, Any]):
 
 
 class SharedBlocks:
-    """The stretches of memory of which several arrays show the same bytes.
+    """The stretches of memory of which several arrays show the same bytes, or one shows some twice.
 
     Keeps those arrays alive: the blocks have their memory, and not them. The other side has the
     ``known`` arrays: what lies in one of them is a view of that. Arrays of ``frames``, objects of
@@ -60,7 +60,12 @@ class SharedBlocks:
 
     def _add(self, group: list[Array], end: int) -> None:
         pairs = combinations(group, 2)
-        if any(_share(one, two) for one, two in islice(pairs, MOST_PAIRS)) or next(pairs, None):
+        is_folded = any(each.nbytes > np.subtract(*bounds(each)[::-1]) for each in group)
+        if (
+            is_folded
+            or any(_share(one, two) for one, two in islice(pairs, MOST_PAIRS))
+            or next(pairs, None)
+        ):
             begin = bounds(group[0])[0]
             memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
             self._begins.append(begin)

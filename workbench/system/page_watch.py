@@ -19,7 +19,7 @@ _USERFAULTFD = {"x86_64": 323, "aarch64": 282}
 
 _USER_MODE_ONLY = 1
 _WP_ASYNC, _WP_UNPOPULATED = 1 << 15, 1 << 13
-_IS_WRITTEN = 1 << 1
+_IS_WRITTEN, _IS_FILE = 1 << 1, 1 << 2
 _PROTECT, _MUST_WATCH = 1, 2
 _NUMBERS = struct.Struct("12Q")
 
@@ -86,25 +86,21 @@ class PageWatch:
             return True
         return written
 
-    def _scan(self, first: int, end: int, flags: int = 0) -> tuple[bool, int]:
-        """Return whether a page was written, and up to which address was looked."""
+    def is_file(self, begin: int, length: int) -> bool:
+        """True if a page that was read is a file's, or shared: other processes may write to it."""
+        try:
+            return self._scan(*_pages_of(begin, length), kind=_IS_FILE)[0]
+        except OSError:
+            return True
+
+    def _scan(
+        self, first: int, end: int, flags: int = 0, kind: int = _IS_WRITTEN
+    ) -> tuple[bool, int]:
+        """Return whether a page is of a kind, and up to which address was looked."""
         found = (ctypes.c_uint64 * 3)()
-        request = bytearray(
-            _NUMBERS.pack(
-                _NUMBERS.size,
-                flags | _MUST_WATCH,
-                first,
-                end,
-                0,
-                ctypes.addressof(found),
-                1,
-                0,
-                0,
-                _IS_WRITTEN,
-                0,
-                _IS_WRITTEN,
-            )
-        )
+        at = ctypes.addressof(found)
+        numbers = _NUMBERS.size, flags | _MUST_WATCH, first, end, 0, at, 1, 0, 0, kind, 0, kind
+        request = bytearray(_NUMBERS.pack(*numbers))
         written = fcntl.ioctl(self._pages, _SCAN, request) > 0
         return written, _NUMBERS.unpack(request)[4]
 
