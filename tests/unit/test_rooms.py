@@ -29,7 +29,8 @@ TABLE = """
 core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
-serialization   pure expressions ray_api report.markup | cloudpickle numpy xxhash libraries
+serialization   pure expressions ray_api report.markup system.ki_protection |
+                cloudpickle numpy xxhash libraries
 checkpoints     neutral core.snapshot engine serialization | numpy xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
                 wire | msgspec numpy

@@ -116,7 +116,7 @@ def command_parser() -> ArgumentParser:
     which.add_argument("session", metavar="SESSION", nargs="?")
     which.add_argument("--all", action="store_true", help="every session of this user")
 
-    opened = command("open", "List what a file of `%workbench save` has. Runs none of its code.")
+    opened = command("open", "List what a file of `%%workbench save` has. Runs none of its code.")
     opened.add_argument("file", metavar="FILE")
 
     command("doctor", "Check what Workbench needs of this machine, and try a session out.")

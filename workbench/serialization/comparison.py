@@ -24,6 +24,7 @@ from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.class_states import classes_met
 from workbench.serialization.codec import Contents, is_plain, plain_form, serialize
 from workbench.serialization.pickler import ByteCounter, Pickler
+from workbench.system.ki_protection import ki_protection
 
 BUDGET = 0.2
 """Least budget, in seconds of work, of one value's check: one thread compares 1 GB in it."""
@@ -423,7 +424,11 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     else:
         with ThreadPoolExecutor(threads, "workbench-compare") as pool:
             try:
-                for future in [pool.submit(run) for _ in range(threads)]:
+                # CPython 3.11 may raise what is meant for this thread in one that it starts, which
+                # then never says that it has started.
+                with ki_protection():
+                    running = [pool.submit(run) for _ in range(threads)]
+                for future in running:
                     future.result()
             except BaseException:  # Ctrl-C
                 differ.append(False)
