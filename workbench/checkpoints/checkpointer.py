@@ -22,7 +22,7 @@ from workbench.errors import SerializationError, StoreFullError
 from workbench.expressions import describe
 from workbench.serialization.object_state import travels_by_value
 
-SOON = 0.010
+SOON = 0.005
 """Seconds of work at a cell's end for variables that the cell doesn't name; the rest is compared
 when the notebook is idle."""
 
