@@ -95,6 +95,8 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
     assert re.search(r"main .*\n.*try \(here\)", table)
     assert f"{first}, " in kernel.failure("%checkout 99")
     assert "Did you mean 'main'?" in kernel.failure("%checkout mian")
+    assert "aren't kept in this" in kernel.ok("%workbench stop\n%workbench start").text()
+    kernel.ok("%workbench keep")
     assert kernel.ok("%workbench keep off").text().startswith("The variables aren't kept any more")
     assert "Nothing is kept" in kernel.failure("%undo")
 

@@ -97,9 +97,10 @@ class Keeping:
     def meet(self, engine: Engine, keep: bool) -> str:
         """Begin with a session: bring back what an earlier kernel has kept there, and go on. Return
         a line on that, or ''. ``keep``: begin to keep in any case."""
+        was_kept = self._session is not None
         self.leave()
         if engine.can.keep or engine.ask(Lookup(kept_name())) is None:
-            return self.keep(engine) if keep else ""
+            return self.keep(engine) if keep else texts.NOT_HERE * was_kept
         session = self._begin(engine)
         present = session.timeline.present
         if present is None:  # another kernel of this name is at work

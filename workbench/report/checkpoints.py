@@ -24,6 +24,8 @@ INTERRUPTED = (
 
 MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again when it has ended."
 
+NOT_HERE = "The variables aren't kept in this session: `%workbench keep` keeps them from now on."
+
 NO_LONGER = "The variables aren't kept any more, and no cell can be undone."
 
 NOT_YET = "not compared since cell [{cell}]; it is when the notebook is idle"
