@@ -74,6 +74,7 @@ def test_variables_go_along_in_a_file(kernel: Kernel, tmp_path: Path) -> None:
     assert [row["variable"] for row in json.loads(listed.stdout)["variables"]] == [*"cxba"]
     assert "no file that" in kernel.failure(f"%workbench open {__file__}")
     assert "can't be written" in kernel.failure("%workbench save /nowhere/f.wb")
+    assert "is a directory" in kernel.failure("%workbench save /")
 
 
 def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from types import ModuleType
 from typing import Any
 
-from workbench.checkpoints.groups import VariableGroup, look, overlap
+from workbench.checkpoints.groups import VariableGroup, look, look_at_most, overlap, reason
 from workbench.checkpoints.opening import OpenedVariables
 from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
 from workbench.checkpoints.storing import Storing
 from workbench.engine.base import Engine
-from workbench.errors import SerializationError, StoreFullError
 from workbench.expressions import describe
 from workbench.serialization.object_state import travels_by_value
 
@@ -248,44 +247,25 @@ class Checkpointer:
             self._due.pop(name, None)
         is_code = any(map(travels_by_value, values.values()))
         code = {} if is_code else self._code()
-        while values:
-            try:
-                seen = look(self._engine, values, there, code)
-            except Exception as error:  # also the user's
-                failed = self._failures(values, code, error)
-                for name, each in failed.items():
-                    self._lose(name, each)
-                    del values[name]
-            else:
-                for name in values:
-                    self.lost.pop(name, None)
-                    self._tried.pop(name, None)
-                ids = {name: id(value) for name, value in values.items()}
-                kinds = {name: describe(value) for name, value in values.items()}
-                return VariableGroup(tuple(values), ids, seen, self.cell, is_code, kinds)
-        return None
-
-    def _failures(
-        self, values: dict[str, Any], code: Mapping[int, str], error: Exception
-    ) -> dict[str, Exception]:
-        """Return the variables that can't be pickled, and why."""
-        failed: dict[str, Exception] = {}
-        for name, value in values.items() if len(values) > 1 else ():
-            try:
-                look(self._engine, {name: value}, self._namespace, code)
-            except Exception as its:
-                failed[name] = its
-        return failed or dict.fromkeys(values, error)
+        seen, failed = look_at_most(self._engine, values, there, code)
+        for name, error in failed.items():
+            self._lose(name, error)
+            del values[name]
+        if seen is None:
+            return None
+        for name in values:
+            self.lost.pop(name, None)
+            self._tried.pop(name, None)
+        ids = {name: id(value) for name, value in values.items()}
+        kinds = {name: describe(value) for name, value in values.items()}
+        return VariableGroup(tuple(values), ids, seen, self.cell, is_code, kinds)
 
     def _lose(self, name: str, error: Exception) -> None:
         cell = self._made.get(name, self.cell)
         self._forget(name)
         self._made[name] = cell
         value = self._namespace[name]
-        failures = getattr(error, "failures", ())
-        known = isinstance(error, SerializationError | StoreFullError)
-        text = str(error) if known else f"{type(error).__name__}: {error}"
-        self.lost[name] = Lost(describe(value), failures[0].why if failures else text, cell)
+        self.lost[name] = Lost(describe(value), reason(error), cell)
         self._tried[name] = id(value)
 
     def _belonging(self, group: VariableGroup) -> list[VariableGroup]:

@@ -125,6 +125,49 @@ def look(
     return GroupPickle(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
 
 
+def look_at_most(
+    engine: Engine, values: Mapping[str, Any], namespace: dict[str, Any], code: Mapping[int, str]
+) -> tuple[GroupPickle | None, dict[str, Exception]]:
+    """Pickle variables as `look` does, without those that can't be; return these with the errors.
+
+    MemoryError passes: it says nothing of a variable. None if none is left.
+    """
+    left, failed = dict(values), dict[str, Exception]()
+    while True:
+        if not left:
+            return None, failed
+        try:
+            return look(engine, left, namespace, code), failed
+        except Exception as error:  # also the user's
+            if isinstance(error, MemoryError) and not isinstance(error, StoreFullError):
+                raise
+            found = _failures(engine, left, namespace, code) or dict.fromkeys(left, error)
+            failed |= found
+            for name in found:
+                del left[name]
+
+
+def _failures(
+    engine: Engine, values: Mapping[str, Any], namespace: dict[str, Any], code: Mapping[int, str]
+) -> dict[str, Exception]:
+    """Return the variables that can't be pickled alone, and why."""
+    failed: dict[str, Exception] = {}
+    for name, value in values.items() if len(values) > 1 else ():
+        try:
+            look(engine, {name: value}, namespace, code)
+        except Exception as error:
+            failed[name] = error
+    return failed
+
+
+def reason(error: Exception) -> str:
+    """Return why something can't be stored, for people."""
+    failures = getattr(error, "failures", ())
+    known = isinstance(error, SerializationError | StoreFullError)
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    return str(failures[0].why) if failures else text
+
+
 def _sorted(
     met: Iterator[tuple[Any, bool]], code: Mapping[int, str]
 ) -> tuple[list[Any], list[tuple[int, int]], set[str]]:

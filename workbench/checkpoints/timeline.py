@@ -72,10 +72,6 @@ class Timeline:
     def next_number(self) -> int:
         return max(self._known, default=0) + 1
 
-    def before(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Return the one that a checkpoint's cell began with; None if it is gone, or was none."""
-        return next((each for each in self if each.number == checkpoint.before), None)
-
     def line(self, branch: str = "") -> list[Checkpoint]:
         """Return a branch's checkpoints, the last one first."""
         number = self.branches.get(branch or self.branch)

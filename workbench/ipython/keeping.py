@@ -152,7 +152,7 @@ class Keeping:
             session.begin(self._running.number, source, seconds, moved)
             if full := session.keeper.full:
                 print(printable(texts.full_text(full)))
-        except KeyboardInterrupt:  # what wasn't compared is, after the next cell
+        except (KeyboardInterrupt, MemoryError):  # what wasn't compared is, after the next cell
             print(texts.INTERRUPTED)
             return
         except SessionError:
@@ -171,7 +171,9 @@ class Keeping:
         self._timer = loop.call_later(seconds, self._sweep, session, loop)
 
     def _sweep(self, session: _KeptSession, loop: asyncio.AbstractEventLoop) -> None:
-        if session is self._session and session.engine.end_reason is None:
+        if session is not self._session or session.engine.end_reason is not None:
+            return
+        with contextlib.suppress(SessionError, MemoryError):  # the next cell's end goes on
             session.keeper.sweep(SLICE)
             if session.keeper.is_done:
                 session.record()

@@ -30,8 +30,11 @@ def save_variables(notebook: Notebook, engine: Engine, path: str, compressed: bo
     refs = {name: ref for name, ref in found.items() if ref is not None}
     values |= zip(refs, engine.get([*refs.values()], None, False), strict=True)
     level = LEVEL if compressed else 0
+    target = Path(path).expanduser()
     try:
-        saved = save(Path(path).expanduser(), values, notebook.variables, engine, level)
+        if not target.name or target.is_dir():
+            raise MagicError(f"{path} is a directory: name a file in it.")
+        saved = save(target, values, notebook.variables, engine, level)
     except OSError as error:
         raise MagicError(f"{path} can't be written: {error.strerror or error}.") from None
     return printable(saved_text(path, saved))
@@ -44,6 +47,9 @@ def open_variables(notebook: Notebook, path: str, trusted: bool) -> str:
     """
     file = read(path)
     values, failed = file.open(notebook.variables, trusted)
+    for name in notebook.shell.user_ns_hidden.keys() & values.keys():  # `get_ipython`, `Out`
+        del values[name]
+        failed[name] = "a name of IPython's"
     notebook.variables.update(values)
     if any(entry.nbytes > CHECKED for entry in file.entries if not entry.runs_code):
         threading.Thread(target=_check, args=(file,), name="checks a file", daemon=True).start()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.checkpoints.records import Checkpoint, Lost
-from workbench.format import count, human_bytes, human_seconds, human_time
+from workbench.format import count, human_bytes, human_seconds, human_time, listed
 from workbench.report.markup import Rich, Table, page
 from workbench.report.mistyped import did_you_mean
 
@@ -19,7 +19,7 @@ NOTHING_TO_UNDO = (
 )
 
 INTERRUPTED = (
-    "What this cell changed isn't kept yet: that was interrupted. The next cell's end does it."
+    "What this cell changed isn't kept yet: that was stopped. It is at the next cell's end."
 )
 
 MEANWHILE = "Nothing was changed: a cell runs, or has run meanwhile. Press again when it has ended."
@@ -80,7 +80,7 @@ def stale_text(checkpoint: Checkpoint) -> str:
     if not stale:
         return ""
     known = [f"`{name}` (as of cell [{cell}])" for name, cell in stale.items()]
-    return f" Not compared since: {_some(known)}."
+    return f" Not compared since: {listed(known, MOST_NAMED)}."
 
 
 def moved_text(
@@ -105,6 +105,14 @@ def full_text(full: Mapping[str, str]) -> str:
 
 def branch_text(branch: str, is_new: bool) -> str:
     return f"Branch {branch} is new, and begins here." if is_new else f"On branch {branch}."
+
+
+def no_checkpoint_text(wanted: str, there: str, branches: Iterable[str]) -> str:
+    """Return why there is nothing to check out."""
+    if not wanted.strip("[]").isdigit():
+        hint = did_you_mean(wanted, branches)
+        return f"There is no branch {wanted!r}.{hint} `%workbench branches` lists them."
+    return f"No checkpoint of cell {wanted} is kept; there are those of {there}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,21 +156,8 @@ def _lost(begin: str, lost: Mapping[str, Lost]) -> str:
         f"`{name}` ({each.kind}, cell [{each.cell}])" if each.kind else f"`{name}` ({each.why})"
         for name, each in lost.items()
     ]
-    return f"{begin}{_some(known)}." if known else ""
+    return f"{begin}{listed(known, MOST_NAMED)}." if known else ""
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([f"`{name}`" for name in names])
-
-
-def _some(known: Sequence[str]) -> str:
-    more = len(known) - MOST_NAMED
-    return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def no_checkpoint_text(wanted: str, there: str, branches: Iterable[str]) -> str:
-    """Return why there is nothing to check out."""
-    if not wanted.strip("[]").isdigit():
-        hint = did_you_mean(wanted, branches)
-        return f"There is no branch {wanted!r}.{hint} `%workbench branches` lists them."
-    return f"No checkpoint of cell {wanted} is kept; there are those of {there}."
+    return listed([f"`{name}`" for name in names], MOST_NAMED)

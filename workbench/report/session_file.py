@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.format import count, human_bytes
+from workbench.format import count, human_bytes, listed
 from workbench.report.markup import Rich, Table, page
 from workbench.session_file.contents import FileEntry, Saved
 
@@ -20,7 +20,7 @@ def saved_text(path: str, saved: Saved) -> str:
     line = f"{path}: {count(len(saved.names), 'variable')}, {human_bytes(saved.nbytes)}."
     if saved.lost:
         whys = [f"`{name}` ({why})" for name, why in saved.lost.items()]
-        line += f" Not saved: {_some(whys)}."
+        line += f" Not saved: {listed(whys, MOST_NAMED)}."
     return line
 
 
@@ -48,7 +48,7 @@ def opened_text(
     line += f"{_names(opened)} opened." if opened else "nothing opened."
     if failed:
         whys = [f"`{name}` ({why})" for name, why in failed.items()]
-        line += f" Not opened: {_some(whys)}."
+        line += f" Not opened: {listed(whys, MOST_NAMED)}."
     if left:
         names = [name for entry in left for name in entry.names]
         line += (
@@ -99,9 +99,4 @@ def file_table(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry])
 
 
 def _names(names: Sequence[str]) -> str:
-    return _some([f"`{name}`" for name in names])
-
-
-def _some(known: Sequence[str]) -> str:
-    more = len(known) - MOST_NAMED
-    return ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed([f"`{name}`" for name in names], MOST_NAMED)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.checkpoints.groups import look, overlap
+from workbench.checkpoints.groups import look, look_at_most, overlap, reason
 from workbench.engine.base import Engine
 from workbench.errors import SessionFileError
 from workbench.expressions import describe
@@ -133,27 +133,21 @@ def _sorted(
 ) -> tuple[dict[str, Array], dict[str, Any], dict[str, str]]:
     """Return arrays that share memory with nothing else, other variables, and those that can't be
     stored, with the reasons."""
-    lost: dict[str, str] = {}
     arrays = {n: v for n, v in values.items() if _is_plain(v)}
     others = {n: v for n, v in values.items() if n not in arrays}
-    for name, value in others.items():
-        try:
-            look(engine, {name: value}, namespace, {})
-        except Exception as error:  # also the user's
-            failures = getattr(error, "failures", ())
-            lost[name] = failures[0].why if failures else str(error).partition("\n")[0]
-    others = {name: value for name, value in others.items() if name not in lost}
-    seen = look(engine, others, namespace, {})
+    seen, failed = look_at_most(engine, others, namespace, {})
+    others = {name: value for name, value in others.items() if name not in failed}
+    links, used = (frozenset(), []) if seen is None else (seen.links, seen.spans)
     spans = [(bounds(array), name) for name, array in arrays.items()]
     shared = [
         name
         for (begin, end), name in spans
-        if id(arrays[name]) in seen.links
-        or overlap([(begin, end)], seen.spans)
+        if id(arrays[name]) in links
+        or overlap([(begin, end)], used)
         or any(a < end and begin < b for (a, b), other in spans if other != name)
     ]
     others |= {name: arrays.pop(name) for name in shared}
-    return arrays, others, lost
+    return arrays, others, {name: reason(error) for name, error in failed.items()}
 
 
 def _is_plain(value: Any) -> bool:
@@ -219,7 +213,7 @@ class SessionFile:
             good = all(type(text) is str for text in (record["kind"], *names, *types))
         except (TypeError, KeyError, IndexError, AttributeError):
             good, nbytes = False, 0
-        if not good or len(names) != len(types) or not all(map(str.isidentifier, names)):
+        if not good or len(names) != len(types) or not all(map(_is_variable, names)):
             raise self._reader.damaged("its index isn't one")
         return FileEntry(record["kind"], names, types, nbytes, record)
 
@@ -306,6 +300,10 @@ def _blocks(record: Mapping[str, Any]) -> list[Any]:
     """Return the blocks of an entry; raises what a record of another form does."""
     found = [record[key] for key in ("data", "stream") if key in record]
     return found + list(record.get("buffers", ()))
+
+
+def _is_variable(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("__")
 
 
 def _as_descr(value: Any) -> Any:

@@ -76,6 +76,9 @@ def test_what_runs_code_is_opened_if_it_is_trusted(tmp_path: Path, engine: Engin
     found, _ = file.open({}, trusted=True)
     found["base"][2] = -1
     assert (found["view"][0], found["held"][0] is found["base"]) == (-1, True)
+    save(tmp_path / "f.wb", {"__builtins__": 1}, {}, engine, 0)
+    with pytest.raises(SessionFileError, match="damaged"):
+        SessionFile(tmp_path / "f.wb")
 
 
 def test_a_file_that_cannot_be_written_leaves_the_one_before(
