@@ -92,6 +92,9 @@ class Config:
         Address of a cluster, as Ray or Dask write it. Empty: their default.
     keep : bool
         Keep a notebook's variables after each cell, from the beginning: see ``%workbench keep``.
+    cache_limit : int
+        Bytes on disk that cached results may take, of all sessions together: see
+        ``%%remote --cache``.
     """
 
     session: str = ""
@@ -110,6 +113,7 @@ class Config:
     engine: str = "local"
     address: str = ""
     keep: bool = False
+    cache_limit: int = 10_000_000_000
 
     @property
     def threads(self) -> int:
@@ -177,7 +181,7 @@ def _bytes(value: Any) -> int:
     return size
 
 
-def _headroom(value: Any) -> int:
+def _up_to(value: Any) -> int:
     size = 0 if str(value).strip() == "0" else parse_bytes(str(value))
     if size > LARGEST_STORE:
         raise ValueError("16 TiB at most")
@@ -249,7 +253,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "linger": _seconds,
     "session": _session,
     "pickle_debug": _switch,
-    "headroom": _headroom,
+    "headroom": _up_to,
     "reload": _switch,
     "spill_dir": _directory,
     "huge_pages": _switch,
@@ -259,6 +263,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "engine": _engine,
     "address": _address,
     "keep": _switch,
+    "cache_limit": _up_to,
 }
 
 
@@ -282,6 +287,13 @@ def _shown(value: Any) -> str:
         return short.repr(value)
     except ValueError:  # more digits than Python converts
         return "…"
+
+
+def cache_directory() -> Path:
+    """Return where cached results are, of all sessions of this user."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("workbench") / "results"
 
 
 def _config_file() -> Path:

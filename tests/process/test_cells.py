@@ -13,7 +13,8 @@ from workbench.api.actors import ActorClass
 from workbench.core.events import Output
 from workbench.engine.base import Call, CellListener, Engine, Exported
 from workbench.errors import ActorDiedError, TaskError
-from workbench.host.cells import Cell, Namespace, run_cell
+from workbench.host.cell import Cell
+from workbench.host.cells import Namespace, run_cell
 from workbench.options import ActorOptions, TaskOptions
 
 

@@ -32,6 +32,8 @@ memory          pure | numpy xxhash
 serialization   pure expressions ray_api report.markup system.ki_protection |
                 cloudpickle numpy xxhash libraries
 checkpoints     neutral core.snapshot engine serialization | numpy xxhash
+result_cache    neutral engine.base engine.queries engine.records serialization
+                session_file.layout | msgspec xxhash
 client          neutral core engine heap memory report.facts report.freshness serialization
                 wire | msgspec numpy
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
@@ -39,8 +41,9 @@ engine          pure config core.descriptions core.events core.snapshot options 
 session_file    neutral checkpoints.groups engine serialization | numpy xxhash zstandard pyarrow
 server          pure core memory.segment memory.spill system wire | msgspec
 surroundings    pure call_site serialization
-host            pure call_site context core.events core.logs engine.queries error_notes
-                report.freshness serialization surroundings system | IPython comm traitlets
+host            pure call_site context core.events core.logs engine.base engine.queries error_notes
+                report.cached report.freshness result_cache serialization surroundings system |
+                IPython comm traitlets
 worker          neutral api.functions client core.events core.instructions core.loop_events
                 engine host interop.registration surroundings
                 serialization server.forkserver_start server.settings wire.buffers wire.packets |
@@ -50,25 +53,27 @@ engines         neutral client core.descriptions core.events core.logs core.snap
                 memory.views serialization server.settings surroundings |
                 distributed msgspec numpy ray
 ipython         neutral api checkpoints core.events core.logs core.snapshot engine engines.choice
-                session_file error_notes heap host.captured host.cells host.comms host.display
+                session_file error_notes heap host.cached_runs host.captured host.cell host.cells
+                host.comms host.display result_cache
                 host.reloading interop.registration report
                 serialization surroundings widgets.kept widgets.lines widgets.page_model
-                widgets.views | IPython comm
-report          pure checkpoints.records core.descriptions core.events core.snapshot engine.base
-                session_file.contents engine.queries expressions heap ref | msgspec numpy
+                widgets.views | IPython comm xxhash
+report          pure checkpoints.records result_cache.code result_cache.records core.descriptions
+                core.events core.snapshot engine.base session_file.contents engine.queries
+                expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
 widgets         pure api checkpoints.timeline context core.snapshot engine.base engine.queries
                 heap report serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
-                session_file.contents core.referrers core.snapshot engine engines memory.segment
-                report server.settings wire | msgspec numpy
+                result_cache.entries session_file.contents core.referrers core.snapshot engine
+                engines memory.segment report server.settings wire | msgspec numpy
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash
-api             neutral core.snapshot engine engines error_notes ray_api report
-                serialization | IPython tqdm
+api             neutral core.snapshot engine engines error_notes host.cached_functions ray_api
+                report serialization | IPython tqdm
 course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
                 report system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report

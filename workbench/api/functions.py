@@ -7,14 +7,25 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from workbench import api, context
+from workbench import api, config, context
 from workbench.api.actors import ActorClass
 from workbench.api.signatures import Signature, signature_of
 from workbench.call_site import name_of
 from workbench.engine.base import Call, Exported
-from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed, names_in
+from workbench.options import (
+    ALIASES,
+    DYNAMIC,
+    STREAMING,
+    ActorOptions,
+    TaskOptions,
+    changed,
+    names_in,
+)
 from workbench.ray_api import OF_TASKS
 from workbench.report.mistyped import did_you_mean
+
+CACHE = "cache"
+"""The option of `remote` that isn't one of tasks: it is about the function."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,6 +139,7 @@ def remote(
     memory: float | None = None,
     runtime_env: Mapping[str, Any] | None = None,
     max_calls: int | None = None,
+    cache: bool | None = None,
     **others: Any,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
@@ -166,6 +178,11 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         max_calls : int
             After how many of its calls a worker is replaced, with the memory that C code keeps in
             it (default 0: never).
+        cache : bool
+            The same call isn't run again (default False): its result is found on disk, also by
+            other sessions, and what it printed is shown again. The function's code and globals, its
+            arguments, the files that it opens and the packages that it uses have to be the same;
+            what isn't checked is said once.
         name : str
             Its name in messages; default the function's own name.
 
@@ -213,7 +230,7 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     TypeError, ValueError
         If there is no such option, or it can't have that value.
     """
-    known = {*names_in(TaskOptions), *names_in(ActorOptions)}
+    known = {*names_in(TaskOptions), *names_in(ActorOptions), CACHE}
     unknown = sorted(options.keys() - known - OF_TASKS.keys() - ALIASES.keys())
     if unknown:
         hint = did_you_mean(unknown[0], known)
@@ -227,7 +244,11 @@ def remote(function: Any = None, /, **options: Any) -> Any:
 
 
 def _remote(options: dict[str, Any], function: Any) -> Any:
+    options = dict(options)  # a decorator may be used again
+    caches = bool(options.pop(CACHE, False))
     if isinstance(function, type):
+        if caches:
+            raise TypeError("Only functions have cached results: a class keeps state.")
         return ActorClass(function, changed(ActorOptions(), options, "An actor"), api.engine)
     if isinstance(function, RemoteFunction | ActorClass):
         name = vars(function).get("__name__", "It")  # name of the wrapped function or class
@@ -244,4 +265,12 @@ def _remote(options: dict[str, Any], function: Any) -> Any:
         )
     if inspect.isgeneratorfunction(function) and options.get("num_returns") is None:
         options = {**options, "num_returns": STREAMING}
+    if caches:
+        from workbench.host.cached_functions import CachedFunction  # it needs the pickler
+
+        if options.get("num_returns") in (STREAMING, DYNAMIC):
+            raise ValueError("The items that a function yields aren't cached: return a list.")
+        function = CachedFunction(
+            function, str(config.cache_directory()), config.load().cache_limit
+        )
     return RemoteFunction(function, changed(TaskOptions(), options, "A task"))

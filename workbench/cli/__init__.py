@@ -49,6 +49,10 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
         from workbench.cli import files
 
         return files.show(given.file, given.json)
+    if given.command == "cache":
+        from workbench.cli import files
+
+        return files.cache(given.what == "clear", given.json)
     from workbench.cli import admin, sessions
 
     patience = patience or admin.USUAL
@@ -118,6 +122,9 @@ def command_parser() -> ArgumentParser:
 
     opened = command("open", "List what a file of `%%workbench save` has. Runs none of its code.")
     opened.add_argument("file", metavar="FILE")
+
+    cache = command("cache", "Say how much results of `%%remote --cache` take, or remove them.")
+    cache.add_argument("what", metavar="clear", nargs="?", choices=["clear"], help="remove all")
 
     command("doctor", "Check what Workbench needs of this machine, and try a session out.")
     return parser

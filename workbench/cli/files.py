@@ -1,13 +1,29 @@
-"""open: lists what a session file has, and runs none of its code."""
+"""open: lists what a session file has, and runs none of its code. cache: cached results."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from workbench import config
 from workbench.errors import SessionFileError
+from workbench.report.cached import cleared_text, usage_text
 from workbench.report.session_file import file_table
+from workbench.result_cache.entries import ResultCache
 from workbench.session_file.contents import SessionFile
+
+
+def cache(clears: bool, as_json: bool) -> int:
+    directory, limit = config.cache_directory(), config.load().cache_limit
+    results = ResultCache(directory, limit)
+    usage = results.clear() if clears else results.usage()
+    if as_json:
+        print(json.dumps({**usage._asdict(), "limit": limit, "directory": str(directory)}))
+    elif clears:
+        print(cleared_text(*usage, str(directory)))
+    else:
+        print(usage_text(*usage, limit, str(directory)))
+    return 0
 
 
 def show(path: str, as_json: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -28,7 +29,7 @@ from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX, INCARNATION
 from workbench.engine.base import Call, Comparing, Exported, Submitted
-from workbench.engine.records import CREATION
+from workbench.engine.records import CALLED, CREATION
 from workbench.errors import ConfigError
 from workbench.options import DETACHED, DYNAMIC, STREAMING, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -147,6 +148,7 @@ class Submitter:
         namespace = "" if actor else self._role.namespace
         spec = None if options.is_usual and not namespace else self._specs(options, namespace)
         # `packed` are handles of the arguments: refs among them, and the object that holds them.
+        sys.audit(CALLED)
         payload, deps, contains, packed = (
             self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
         )

@@ -18,6 +18,9 @@ from workbench.ref import ObjectRef
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
 
+CALLED = "workbench.call"
+"""Audit event of Python's for each call that is submitted."""
+
 Copying = bool | Literal["on write"]
 """How a value is read: as a private, writable copy (True); copied page by page on the first write;
 or (False) as a read-only view."""

@@ -62,12 +62,14 @@ class Captured:
     """Captured values by name.
 
     Values in ``packed`` are new objects, which only this cell has; ``names`` are the others.
+    ``code_apart``: what is sent back is kept, too; see `PackedValues`.
     """
 
     _tracked: Tracked
     packed: InitVar[PackedValues | None]
     names: InitVar[dict[str, Any]]
     _namespace: dict[str, Any] | None = None
+    _code_apart: bool = False
 
     def __post_init__(self, packed: PackedValues | None, names: dict[str, Any]) -> None:
         tracked, namespace = self._tracked, self._namespace
@@ -175,7 +177,13 @@ class Captured:
         states = dict(map(_by_bytes, found.objects.items()))
         value = states, found.renewed, found.variables, bound
         assert self._engine is not None
-        there = OtherSide(found.numbers, self._namespace, found.arrays, self._of_modules)
+        there = OtherSide(
+            found.numbers,
+            self._namespace,
+            found.arrays,
+            self._of_modules,
+            code_apart=self._code_apart,
+        )
         return self._engine.ask(Pack(value, lambda: names, there))[0]
 
     def _without_unpicklable(self, found: Difference, bound: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A `%%remote` cell as it is sent, and how it runs: alone, or in a namespace that is kept."""
+"""How a `%%remote` cell runs: alone, or in a namespace that is kept."""
 
 from __future__ import annotations
 
@@ -14,64 +14,35 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import CodeType
 from typing import Any
 
 from workbench import context, error_notes
 from workbench.engine.queries import Lookup
 from workbench.errors import NotDefinedError
 from workbench.format import human_seconds, joined
-from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
-from workbench.host.execution import Names, Show, execute
+from workbench.host.cached_runs import (
+    FreshRun,
+    found_or_made,
+)
+from workbench.host.captured import Captured
+from workbench.host.cell import Cell, Ran, parsed
+from workbench.host.execution import Names, Show, compiled, execute
 from workbench.host.link import Failed
+from workbench.result_cache.records import CacheRequest
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
 from workbench.surroundings.interpreter import DIRECTORY, working_directory
 from workbench.surroundings.modules import MODULES, Unkept
 from workbench.surroundings.parts import parts
 from workbench.surroundings.pickled import opened
-from workbench.surroundings.seeding import seed
+from workbench.surroundings.seeding import GENERATORS, seed
 from workbench.surroundings.settings import differing
-from workbench.surroundings.surroundings import Made, Surroundings, taken_on
+from workbench.surroundings.surroundings import Made, Surroundings, taken_on, without
 from workbench.system.machine import peak_memory, reset_peak_memory
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell as it is sent."""
-
-    source: str  # the body, below the magic's line
-    filename: str  # the name the notebook's compiler gave the whole cell
-    first_line: int  # the body's first line within the cell, counted from 1
-    outputs: tuple[str, ...]  # names to return, one result each
-    given: tuple[str, ...] = ()  # names that a person gave: in a `Namespace` they replace its own
-    code: str = ""  # the body as Python, line for line, where IPython's syntax is in it; else ''
-    timed: bool = False  # print the time it took, as ``%%time`` does
-    label: str = ""  # what a person calls the file, like ``Cell In[7]``
-    in_notebook: bool = False  # a front end shows its displays, not a terminal
-    settings: bytes = b""  # of the notebook's process; see `surroundings.pickled`
-    seed: int | None = None  # of the random generators; None: not seeded
-    drawn: bool = False  # nobody asked for the seed: it is the notebook's next random number
-    per_item: bool = False  # runs once per item; ``index`` says for which
-    tracked: Tracked = NOTHING_TRACKED  # what to compare at its end
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """Facts about one run of a cell.
-
-    ``peak`` is the most memory in bytes that the worker's process had meanwhile; shared memory that
-    it has touched counts. It is 0 where the system doesn't tell.
-    """
-
-    seconds: float  # wall time, without preparation and sending results
-    peak: int
-    unset: tuple[str, ...] = ()  # outputs that got no value
-    mutations: Mutations | None = None  # what it changed in place
-    settings: Made | None = None  # what it set in its process
-    threads: frozenset[str] = frozenset()  # functions of the cell that go on in threads
 
 
 def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
@@ -80,17 +51,71 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     ``more``: names shared with other runs of the same cell; or, packed, the names captured by
     value, if any of them can change in place.
     """
-    namespace: Names = {"__name__": "__main__"}
+    if cell.cached is None:
+        return _run_once(cell, more, names, {"__name__": "__main__"}, [])
+    return _found_or_run(cell, cell.cached, more, names)
+
+
+def _found_or_run(
+    cell: Cell, asked: CacheRequest, more: PackedValues | Names | None, names: Names
+) -> Any:
+    """Return the results that the same run had before; or run, and store them."""
+
+    def run() -> FreshRun:
+        namespace, draws = Names(__name__="__main__"), list[bool]()
+        results = _run_once(cell, more, names, namespace, draws)
+        ran: Ran = results[0] if cell.outputs else results
+        why = ""
+        if ran.threads:
+            why = f"{joined(sorted(ran.threads))} goes on in a thread"
+        elif ran.mutations is not None and (ran.mutations.lost or ran.mutations.stayed):
+            why = "some of what it made stays on the worker"
+        elif ran.settings is not None and ran.settings.kept:
+            why = f"{joined(ran.settings.kept)} was set on the worker only"
+        return FreshRun(results, any(draws), why)
+
+    packed = more if isinstance(more, PackedValues) else None
+    code = [_body(cell), *(packed.code if packed is not None else ())]
+    pending = {name: names[name] for name in asked.pending}
+    results, what, new_ids = found_or_made(asked, pending, code, run)
+    ran: Ran = results[0] if cell.outputs else results
+    mutations = ran.mutations
+    if mutations is not None and mutations.packed is not None:
+        mutations = replace(mutations, packed=mutations.packed.with_class_ids(new_ids))
+    settings = ran.settings
+    if settings is not None and not what.same_draws:
+        settings = without(settings, GENERATORS)
+    peak = 0 if what.found else ran.peak
+    ran = replace(ran, from_cache=what, mutations=mutations, settings=settings, peak=peak)
+    return (ran, *results[1:]) if cell.outputs else ran
+
+
+def _body(cell: Cell) -> CodeType:
+    return compiled(parsed(cell), "exec", cell.filename)
+
+
+def _run_once(
+    cell: Cell,
+    more: PackedValues | Names | None,
+    names: Names,
+    namespace: Names,
+    draws: list[bool],
+) -> Any:
+    """Run the cell in the namespace; ``draws`` gets True if it draws random numbers."""
     made: list[Made] = []
     captured: Captured | None = None
     before = _threads()
     try:
         with _surroundings(cell, made):  # first: values may be of modules in its `sys.path`
             shared, packed = (more, None) if isinstance(more, dict) else ({}, more)
-            captured = Captured(cell.tracked, packed, {**shared, **names}, namespace)
+            is_kept = cell.cached is not None
+            captured = Captured(cell.tracked, packed, {**shared, **names}, namespace, is_kept)
             if cell.seed is not None:
                 seed(cell.seed, namespace["index"] if cell.per_item else None)
+            undrawn = parts()[GENERATORS].read_values() if is_kept else {}
             ran = _run_alone(cell, namespace)
+            drawn = parts()[GENERATORS].read_values() if is_kept else {}
+            draws.append(bool(differing(undrawn or {}, drawn or {})))
     except Exception as error:
         if captured is not None:
             _note_lost(error, captured.mutations(failed=True), made)
@@ -98,18 +123,20 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     settings = made[0] if made else None
     apart = () if settings is None else settings.kept
     mutations = captured.mutations(ran.seconds, cell.outputs, apart=apart)
-    ran = replace(ran, mutations=mutations, settings=settings, threads=_threads() - before)
+    ran = replace(
+        ran, mutations=mutations, settings=settings, threads=frozenset(_threads(before).values())
+    )
     return _results(cell, ran, namespace)
 
 
-def _threads() -> frozenset[str]:
-    """Return the functions of cells that run in threads."""
-    found: list[Any] = [
-        getattr(thread, "_target", None) or getattr(thread, "function", None)
-        for thread in threading.enumerate()
-    ]
-    ours = [each for each in found if getattr(each, "__module__", "") == "__main__"]
-    return frozenset(getattr(each, "__name__", "a function") for each in ours)
+def _threads(but: Collection[threading.Thread] = ()) -> dict[threading.Thread, str]:
+    """Return the threads that run functions of cells, with the functions' names."""
+    found = {}
+    for thread in threading.enumerate():
+        runs: Any = getattr(thread, "_target", None) or getattr(thread, "function", None)
+        if getattr(runs, "__module__", "") == "__main__" and thread not in but:
+            found[thread] = str(getattr(runs, "__name__", "a function"))
+    return found
 
 
 @contextmanager
@@ -185,7 +212,7 @@ def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) ->
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
     with closing(asyncio.Runner()) as runner:
-        ran = _run(cell, _parsed(cell), namespace, runner, take=take)
+        ran = _run(cell, parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # not after an error, which still shows its lines
     return ran
 
@@ -233,7 +260,7 @@ class Namespace:
                 self._names[name] = self._captured[name] = value
         if cell.seed is not None and (is_new or not cell.drawn):
             seed(cell.seed)
-        tree = _parsed(cell)
+        tree = parsed(cell)
         own = _surely_assigned(tree)
         mutations: Mutations | None = None
         try:
@@ -280,16 +307,6 @@ class Namespace:
 
 
 _NOTHING = object()
-
-
-def _parsed(cell: Cell) -> ast.Module:
-    """Return the cell's tree, with line numbers that count from the cell's first line.
-
-    The cell's text is never pasted into another text.
-    """
-    tree = ast.parse(cell.code or cell.source, cell.filename)
-    ast.increment_lineno(tree, cell.first_line - 1)
-    return tree
 
 
 def _run(

@@ -7,18 +7,38 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+from workbench.core.logs import TEXT
 
 Show = Callable[[str, bytes, str], None]
 """Takes the kind, the content and the key of what the running task displays."""
 
+Recording = AbstractContextManager[list[tuple[str, bytes, str]]]
+"""Context that collects what a task shows: kind, content, key."""
+
 _show: Show | None = None
+_record: Callable[[], Recording] | None = None
 
 
-def connect(show: Show) -> None:
-    """Send what this process displays to ``show`` from now on; see `OutputQueue.show`."""
-    global _show
-    _show = show
+def connect(show: Show, record: Callable[[], Recording]) -> None:
+    """Send what this process displays to ``show`` from now on; see `OutputQueue`."""
+    global _show, _record
+    _show, _record = show, record
+
+
+def recorded() -> Recording:
+    """Context that collects what the running task shows meanwhile, prints included."""
+    return nullcontext([]) if _record is None else _record()
+
+
+def show_again(kind: str, data: bytes, key: str) -> None:
+    """Show something that was `recorded`."""
+    if kind in TEXT:
+        getattr(sys, kind).write(data.decode("utf-8", "replace"))
+    elif _show is not None:
+        _show(kind, data, key)
 
 
 def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:

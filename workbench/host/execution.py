@@ -34,9 +34,9 @@ def execute(
     If it awaits anything, or with ``in_loop``, all of it runs in the runner's event loop.
     """
     last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    codes = [_compiled(tree, "exec", filename)] if tree.body else []
+    codes = [compiled(tree, "exec", filename)] if tree.body else []
     if last is not None:
-        codes.append(_compiled(ast.Expression(last.value), "eval", filename))
+        codes.append(compiled(ast.Expression(last.value), "eval", filename))
     if in_loop or any(code.co_flags & inspect.CO_COROUTINE for code in codes):
         value = _awaited(_steps(codes, namespace), runner)
     else:
@@ -47,7 +47,8 @@ def execute(
         show(value)
 
 
-def _compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
+def compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
+    """Return a cell's code."""
     # `dont_inherit`: else our own `from __future__ import annotations` would apply to the cell.
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code: CodeType = compile(tree, filename, mode, flags, dont_inherit=True)

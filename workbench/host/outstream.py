@@ -154,6 +154,7 @@ class OutputQueue:
         self._flush_c = _line_buffered()
         self._awake = False
         self._abandoned = False
+        self._record: tuple[int, list[tuple[str, bytes, str]]] | None = None
         self._thread = threading.Thread(target=self._serve, name="workbench-output", daemon=True)
         self._thread.start()
 
@@ -194,6 +195,19 @@ class OutputQueue:
             with ki_protection():  # with only one of the two done, the thread would sleep on
                 self._awake = True
                 os.eventfd_write(self._wake, 1)
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[tuple[str, bytes, str]]]:
+        """Context that collects all that the running task shows: kind, content, key."""
+        run, found = self.work.current, list[tuple[str, bytes, str]]()
+        self._pass_on(whole=True)  # what came before
+        self._record = None if run is None else (run.task, found)
+        try:
+            yield found
+        finally:
+            self._flush_c()
+            self._pass_on(whole=True)
+            self._record = None
 
     def finish(self, task: int) -> None:
         """Send the rest of a task's output. To be called before its Done is queued.
@@ -333,6 +347,8 @@ class OutputQueue:
                 self._add(task, kind, data)
 
     def _add(self, task: int, kind: str, data: bytes, key: str = "", skipped: int = 0) -> None:
+        if self._record is not None and self._record[0] == task:
+            self._record[1].append((kind, data, key))
         throttle = self._throttles.get(task)
         if throttle is None:
             if not self.work.is_active(task):

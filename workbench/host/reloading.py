@@ -51,6 +51,17 @@ class ModuleTimes:
                 yield name
 
 
+_imported: ModuleTimes | None = None
+"""Of the modules in this worker."""
+
+
+def edited_since_import(names: Iterable[str], since: float) -> list[str]:
+    """Return those of a person's modules in this worker that are older than their files; ``since``
+    is a time before the import of those that nobody has noted yet."""
+    times = {} if _imported is None else _imported.times
+    return [n for n in names if (_time(n) != times[n] if n in times else _time(n) > since)]
+
+
 def _time(name: str) -> float:
     """Return when a module's file was last changed; 0 if it isn't a person's."""
     file = file_of(name)
@@ -72,6 +83,8 @@ class Reloader:
         self._reloader: Any = None
         self._modules = ModuleTimes()
         self._modules.looked |= sys.modules.keys()
+        global _imported
+        _imported = self._modules
         self._cells: set[int] = set()  # from which tasks came
 
     def refresh(self) -> None:

@@ -38,7 +38,7 @@ def set_up(
     """
     os.environ.setdefault("MPLBACKEND", "agg")  # nobody sees a window
     queue = OutputQueue(link, captures, mark, unsent)
-    display.connect(queue.show)
+    display.connect(queue.show, queue.recorded)
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(line_buffering=True)  # some code writes to it
     streams = OutStream("stdout", 1, queue), OutStream("stderr", 2, queue)

@@ -25,8 +25,10 @@ from workbench.errors import (
 from workbench.ipython.job_outputs import Outputs, outputs_of
 from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
+from workbench.report.cached import cache_notes
 from workbench.report.job_status import DROPPED, NOT_KEPT, JobStatus, why_lost
 from workbench.report.markup import Rich
+from workbench.result_cache.records import FromCache
 from workbench.serialization.mutations import Mutations
 from workbench.surroundings.surroundings import Made
 
@@ -66,6 +68,7 @@ class Job(Rich):
         self.mutations: list[Mutations] = []  # what its tasks changed in those
         self.threads: frozenset[str] = frozenset()  # its functions that go on in threads
         self.settings: list[Made] = []  # what its tasks set
+        self.from_cache: list[FromCache] = []  # what became of its tasks' cached results
         self.then: dict[str, Any] = {}  # see `note_before`
         self.is_told = False  # True: `%get --jobs` has said that the notebook changed the same
         self.is_again = False  # True: this kernel has followed it before
@@ -214,6 +217,8 @@ class Job(Rich):
                 self.threads |= getattr(ran, "threads", frozenset())
                 if (made := getattr(ran, "settings", None)) is not None:
                     self.settings.append(made)
+                if (cached := getattr(ran, "from_cache", None)) is not None:
+                    self.from_cache.append(cached)
         self._end_if_over(isinstance(error, SessionError))
 
     def _end_if_over(self, is_over: bool = False) -> None:
@@ -232,6 +237,8 @@ class Job(Rich):
             self.state, self.ended = self._known.state, self.size
         try:
             self._find_lost()
+            for note in cache_notes(self.from_cache):
+                self.note(note)
             if self.on_end is not None:
                 self.on_end(self)
         finally:

@@ -53,7 +53,8 @@ class Originals:
     ``packed``: what travels by value, if any of it has parts or globals; ``names``: the rest, to
     be passed as it is. ``tracked``: what the worker must compare;
     ``slow``: names of stored objects that take longer to pickle than comparing may. ``of_modules``:
-    ids of objects that the worker's modules have, too, with their names there.
+    ids of objects that the worker's modules have, too, with their names there. ``code_apart``: have
+    all that travels by value in ``packed``, in the form for `result_cache.fingerprints`.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Originals:
         items: tuple[str, Sequence[Any]] = ("", ()),
         slow: Collection[str] = (),
         of_modules: Mapping[int, str] = {},
+        code_apart: bool = False,
     ) -> None:
         self._engine = engine
         by_value = {n: each for n, each in captured.items() if not isinstance(each, ObjectRef)}
@@ -77,8 +79,8 @@ class Originals:
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
         plain = {n for n, each in by_value.items() if _needs_nothing(each)}
-        if not by_value.keys() <= plain.difference(changeable):
-            there = OtherSide(namespace=variables, of_modules=of_modules)
+        if code_apart or not by_value.keys() <= plain.difference(changeable):
+            there = OtherSide(namespace=variables, of_modules=of_modules, code_apart=code_apart)
             pack = Pack(by_value, lambda: by_value, there)
             self.packed, self._memo = engine.ask(pack)
             self.names = {n: each for n, each in captured.items() if n not in by_value}

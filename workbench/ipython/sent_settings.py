@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
-from workbench.host.cells import Cell
+from xxhash import xxh3_128_hexdigest
+
+from workbench.host.cell import Cell
 from workbench.report.write_back import NOT_SENT, filled_in
 from workbench.surroundings.interpreter import DIRECTORY, ENVIRON, PATH, working_directory
 from workbench.surroundings.modules import MODULES, Unkept, objects
@@ -30,6 +33,11 @@ class SentSettings:
         self._modules = Surroundings([Unkept()])
         self._told: set[str] = set()
         self._packed: tuple[bytes, dict[str, str]] = b"", {}
+        self.facts: tuple[object, ...] = ()
+        """All that was sent last, the same whoever has started the session."""
+        self.draws_from = ""
+        """Digest of the state from which the last cell draws random numbers; '': of a seed that a
+        person gave."""
 
     def close(self) -> None:
         """Stop watching which modules are imported."""
@@ -53,6 +61,8 @@ class SentSettings:
         cell = replace(cell, settings=settings)
         if cell.seed is None and not generators:
             cell = replace(cell, seed=drawn(), drawn=True)
+        states = cell.seed if cell.drawn else generators
+        self.draws_from = "" if states is None else xxh3_128_hexdigest(repr(states).encode())
         return cell, [filled_in(NOT_SENT, [name], why=why) for name, why in lost.items()]
 
     def packed(self, more: dict[str, State]) -> tuple[bytes, dict[str, str]]:
@@ -70,6 +80,9 @@ class SentSettings:
                 found[part.name] = {key: live.get(key, GONE) for key in keys}
         for name, changed in self._modules.changes().items():
             found[name] = {key: after for key, (_, after) in changed.items()}
+        where = {name: found[name] for name in (DIRECTORY, PATH) if name in found}
+        others = {name: found[name] for name in found if name not in (*where, GENERATORS)}
+        self.facts = packed(others)[0], working_directory(), tuple(map(str, sys.path))
         before = self._packed[1]
         self._packed = data, lost = packed(found)
         return data, {word: why for word, why in lost.items() if before.get(word) != why}

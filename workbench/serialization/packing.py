@@ -12,8 +12,8 @@ import io
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ class OtherSide(NamedTuple):
     have that of the other side there. Views of the ``known`` arrays, which have numbers, are views
     of the other side's. ``of_modules``: ids of objects that its modules have, and their names.
     ``code``: ids of functions and classes that its namespace has, and their names there; if given,
-    functions travel without the globals that the namespace has.
+    functions travel without the globals that the namespace has. ``code_apart``: see `PackedValues`.
     """
 
     numbers: Numbers | None = None
@@ -45,6 +45,7 @@ class OtherSide(NamedTuple):
     known: Sequence[Array] = ()
     of_modules: Mapping[int, str] = {}
     code: Mapping[int, str] | None = None
+    code_apart: bool = False
 
 
 NOTHING_THERE = OtherSide()
@@ -63,7 +64,7 @@ class _Namespace:
 _OF_MODULES = ("__package__", "__name__", "__path__", "__file__")
 """What a function's globals have of its module, as cloudpickle has it."""
 
-_opening = threading.local()  # its `namespace`: that of the values being opened
+_opening = threading.local()  # its `namespace`, `apart`: those of the values being opened
 
 
 def _namespace(module: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +79,11 @@ def _namespace(module: dict[str, Any]) -> dict[str, Any]:
 def _variable(name: str) -> Any:
     """Return a function or class of the namespace that the values being opened belong to."""
     return _opening.namespace[name]
+
+
+def _code(place: int) -> Any:
+    """Return a code object, or the id of a class, that travelled apart."""
+    return _opening.apart[place]
 
 
 class NamespacePickler(Pickler):
@@ -169,11 +175,33 @@ class _Unpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class PackedValues:
-    """Values in the form that travels. ``refs`` keep the stored objects in them alive."""
+    """Values in the form that travels. ``refs`` keep the stored objects in them alive.
+
+    ``apart`` is a pickle of what is in the stream as a number, if that was asked for: code objects,
+    and cloudpickle's ids of classes. So the stream is the same for the same code in another file,
+    on another line, or in another process.
+    """
 
     stream: bytes
     buffers: list[Array]
     refs: list[Any]
+    apart: bytes = b""
+
+    @property
+    def code(self) -> list[CodeType]:
+        return [each for each in self._apart() if isinstance(each, CodeType)]
+
+    @property
+    def class_ids(self) -> list[str]:
+        return [each for each in self._apart() if isinstance(each, str)]
+
+    def _apart(self) -> list[CodeType | str]:
+        return pickle.loads(self.apart) if self.apart else []
+
+    def with_class_ids(self, new: Mapping[str, str]) -> PackedValues:
+        """Return the same with other ids of classes in place of some: those of this process."""
+        ids = [new.get(each, each) if isinstance(each, str) else each for each in self._apart()]
+        return replace(self, apart=pickled(ids)) if ids else self
 
     def open(
         self,
@@ -191,15 +219,23 @@ class PackedValues:
         buffers = [private_bytes(buffer) for buffer in self.buffers]
         unpickler = _Unpickler(io.BytesIO(self.stream), buffers=buffers)
         unpickler.resolve = resolve
-        outer, _opening.namespace = getattr(_opening, "namespace", None), namespace
+        outer = getattr(_opening, "namespace", None), getattr(_opening, "apart", None)
+        _opening.namespace, _opening.apart = namespace, self._apart()
         before = None if namespace is None else namespace.get("__builtins__")
         try:
             value = load(self.stream, buffers, where, lambda *_, **__: unpickler.load())
         finally:
-            _opening.namespace = outer
+            _opening.namespace, _opening.apart = outer
             if namespace is not None and before is not None:
                 namespace["__builtins__"] = before  # cloudpickle sets another
         return value, unpickler.memo.copy()
+
+
+def pickled(value: Any) -> bytes:
+    """Return a pickle with everything in it. Raises what pickling raises."""
+    with io.BytesIO() as file:
+        Pickler(file, {}, lambda _: True).dump(value)  # all in band
+        return file.getvalue()
 
 
 def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
@@ -245,7 +281,8 @@ def pack(
     StoreFullError if the pickle passes the limit.
     """
 
-    numbers, namespace, known, of_modules, code = there
+    numbers, namespace, known, of_modules, code, code_apart = there
+    apart: list[Any] = []
 
     def make(file: Writable, reducers: Reducers, keep: BufferCallback) -> Pickler:
         made: Pickler
@@ -259,6 +296,9 @@ def pack(
             made = Pickler(file, reducers, keep)
         if namespace is not None:
             made.globals_ref[id(namespace)] = _Namespace(namespace)
+        if code_apart:
+            apart.clear()
+            made.write_code_to(apart, _code)
         return made
 
     sink = Sink(limit, Scratch())
@@ -270,7 +310,8 @@ def pack(
         sink = Sink(limit, Scratch())
         pickler, buffers = pickle_into(sink, value, shared.reducers(reducers), parts, make)
     pieces = sink.pieces()
-    packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
+    stream = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+    packed = PackedValues(stream, buffers, refs, pickled(apart) if apart else b"")
     pieces.clear()  # the caller keeps the memo, whose pickler refers to the sink
     sink.chunks.clear()
     return packed, pickler.memo

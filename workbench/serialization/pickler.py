@@ -63,6 +63,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.code: list[FunctionType | type] = []  # pickled by value
         self._cells: dict[int, tuple[CellType, CellType]] = {}  # each with what stands for it
         self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
+        self._class_id: Callable[[str], Any] = str
 
     def reducer_override(self, obj: Any) -> Any:
         """Reduce an object; the C pickler calls it for every one that isn't a plain builtin."""
@@ -90,6 +91,18 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return arrays.reduce_own_subclass
         return libraries.find(kind) or _registered(kind) or interchange.find(kind)
 
+    def write_code_to(self, apart: list[Any], get: Callable[[int], Any]) -> None:
+        """Put code objects and ids of classes into a list; in the pickle, ``get`` gets them by
+        their place in it."""
+
+        def put(each: Any) -> tuple[Any, ...]:
+            apart.append(each)
+            return get, (len(apart) - 1,)
+
+        self._reducers[CodeType] = put
+        self._reducers[_ClassId] = lambda each: put(each.text)
+        self._class_id = _ClassId
+
     def class_state(self, cls: type) -> Any:
         """Return the state of a class that travels by value, as `set_class_state` gets it."""
         return self._reduce_code(cls)[2]
@@ -107,6 +120,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             note_own(obj)
             reduced[2][0].pop("__slotnames__", None)  # a cache of copyreg's, made with an instance
             make, arguments, *state = _with_slots(obj, *reduced[:-1])
+            *most, class_id, extra = arguments
+            arguments = *most, self._class_id(class_id), extra
             if make is _make_skeleton_class:  # not of an enum
                 make, arguments = _known_or_made, (make, *arguments)
             return make, arguments, *state, set_class_state
@@ -119,6 +134,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         pairs = zip(function.__closure__, empty, strict=True)
         cells = [self._cells.setdefault(id(cell), (cell, new))[1] for cell, new in pairs]
         return make, (*others, tuple(cells)), *rest
+
+
+class _ClassId:
+    """Stands in a pickle for cloudpickle's id of a class."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 def _registered(kind: type) -> Reducer | None:

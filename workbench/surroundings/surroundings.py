@@ -17,7 +17,7 @@ from typing import Any, Self
 from workbench.surroundings.import_watch import ImportWatch
 from workbench.surroundings.modules import MODULES, Anew
 from workbench.surroundings.parts import parts
-from workbench.surroundings.pickled import packed
+from workbench.surroundings.pickled import opened, packed
 from workbench.surroundings.seeding import GENERATORS
 from workbench.surroundings.settings import (
     CONTAINERS,
@@ -45,6 +45,12 @@ class Made:
     packed: bytes
     names: tuple[str, ...]
     kept: tuple[str, ...]
+
+
+def without(made: Made, part: str) -> Made:
+    """Return what a cell set, but for one part."""
+    changes = {name: each for name, each in opened(made.packed).items() if name != part}
+    return Made(packed(changes)[0], made.names, made.kept)
 
 
 class Surroundings:

@@ -18,7 +18,8 @@ HOST = """
     from dataclasses import dataclass
 
     from workbench.errors import TaskError
-    from workbench.host.cells import Cell, Namespace, run_cell
+    from workbench.host.cell import Cell
+    from workbench.host.cells import Namespace, run_cell
     from workbench.host.fd_capture import FdCapture
     from workbench.host.interrupts import Interrupts
     from workbench.host.link import Failed

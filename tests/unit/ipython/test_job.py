@@ -14,7 +14,7 @@ from workbench.core.snapshot import JobRecord
 from workbench.engine.base import CollectedJob
 from workbench.engine.queries import Outputs
 from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
-from workbench.host.cells import Ran
+from workbench.host.cell import Ran
 from workbench.ipython import joblines
 from workbench.ipython.job import Job, collected
 from workbench.report.job_status import JobStatus

@@ -6,6 +6,7 @@ outlives the kernel takes nothing of the kernel's.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from workbench.client.task_specs import consecutive_ids, spec_of
 from workbench.core.events import USUAL, TaskSpec
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, CollectedJob, Exported, Submitted
-from workbench.engine.records import CREATION, Blueprint
+from workbench.engine.records import CALLED, CREATION, Blueprint
 from workbench.engines.cluster.backend import (
     MOST_CODE,
     Backend,
@@ -108,6 +109,7 @@ class ClusterTasks(ClusterStore):
         actor: ObjectRef | None = None,
         method: str = "",
     ) -> Submitted:
+        sys.audit(CALLED)
         options = call.options
         given = options.num_returns
         if given == STREAMING:

@@ -1,10 +1,9 @@
-"""%%remote and %remote: code that runs on the pool. Reads the line, captures, submits, binds."""
+"""%%remote and %remote: code that runs on the pool. Captures, submits, binds."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
@@ -16,46 +15,26 @@ from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engine.base import Call, Engine, Exported
 from workbench.engine.queries import Lookup, StoredAs
 from workbench.errors import MagicError
-from workbench.errors.remote_frames import cell_label
 from workbench.format import printable
-from workbench.host.cells import Cell, Namespace, evaluate, run_cell
+from workbench.host.cells import Namespace, evaluate, run_cell
 from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
+from workbench.ipython.cached_cells import CachedCells
 from workbench.ipython.capture import CellInputs
-from workbench.ipython.cells import CellNames, analyse
+from workbench.ipython.cells import analyse
 from workbench.ipython.job import Job
 from workbench.ipython.job_outputs import Outputs, outputs_of
-from workbench.ipython.missing_names import StayedName, missing
+from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
-from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
+from workbench.ipython.request import Request, cell_of, read_request
+from workbench.options import DETACHED, ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
-from workbench.surroundings.seeding import LARGEST
 
-BODY = 2  # line of the whole cell on which a cell magic's body begins
 PATIENCE = 1.0  # seconds before a cell that is waited for gets a line
-MOST_ITEMS = 100_000  # runs of one cell: each is a task with its own results
 
 RUN_CELL = Exported(run_cell, "cell")
 EVALUATE = Exported(evaluate, "cell")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One ``%%remote``, read and checked; nothing has been sent.
-
-    The cell runs once for each of ``items``, under the variable ``item``; None: it runs
-    once. ``outputs`` are the names that come back; ``asked``: True if a person named them.
-    """
-
-    cell: Cell
-    names: CellNames
-    outputs: tuple[str, ...]
-    asked: bool
-    items: Sequence[Any] | None
-    item: str
-    options: CellOptions
-    actor: str
 
 
 @magics_class
@@ -65,6 +44,7 @@ class RemoteMagics(NotebookMagics):
         # By actor: names that our cells assigned there; cells that may still assign theirs.
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
+        self._cached_cells = CachedCells()
 
     @magic_arguments("%%")
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
@@ -115,6 +95,21 @@ class RemoteMagics(NotebookMagics):
         help="seed `random`, numpy's and torch's global generators, so that each run draws the "
         "same numbers; each item has its own. Default: the notebook's next random numbers",
     )
+    @argument(
+        "--cache",
+        nargs="?",
+        const="on",
+        choices=("on", "trust"),
+        help="the same code with the same inputs isn't run again: what it made and showed is found "
+        "on disk, also after a restart. `--cache=trust`: even if files or packages have changed",
+    )
+    @argument(
+        "--reads",
+        nargs="+",
+        metavar="FILE",
+        help="with --cache: files that the cell depends on. Those that Python's own `open` opens "
+        "are seen anyway",
+    )
     @argument("-q", "--quiet", action="store_true", help="show no line that says how far it is")
     @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
     @line_cell_magic
@@ -127,7 +122,7 @@ class RemoteMagics(NotebookMagics):
         if cell is None:
             return self._evaluate(line)
         args = parse(self.remote, line)
-        request = self._read(args, line, cell)
+        request = read_request(self._notebook, args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor, not args.dry_run)
         known, each = self._known(request, handle), (request.item, request.items or ())
@@ -167,7 +162,10 @@ class RemoteMagics(NotebookMagics):
             self._notebook.awaited.append(job)
         each = request.item, request.items or ()
         own = settings.of_modules()
-        originals = Originals(engine, captured, self._notebook.variables, each, inputs.slow, own)
+        caches = request.cell.cached is not None
+        originals = Originals(
+            engine, captured, self._notebook.variables, each, inputs.slow, own, caches
+        )
         if not request.asked:
             brings = handle is None and request.items is None
             tracked = replace(originals.tracked, brings=brings)
@@ -177,6 +175,9 @@ class RemoteMagics(NotebookMagics):
                 if not wait:
                     job.note_before(request.names.bound, request.outputs, self._notebook.variables)
                     originals.watch()
+        items = None if request.items is None else request.item
+        sent = self._cached_cells.looked_up(engine, request.cell, originals, items, settings)
+        request = replace(request, cell=sent)
         # A task may print before it is known to be the job's, and before there is a line.
         with self._notebook.router.hold_output(origin):
             try:
@@ -257,6 +258,8 @@ class RemoteMagics(NotebookMagics):
         args: tuple[Any, ...] = (request.cell,)
         captured = originals.names
         common: Any = originals.packed
+        if request.cell.cached is not None and request.cell.cached.key:  # it needs no inputs
+            captured, common, options = {}, None, replace(options, num_cpus=0)
         if request.items is not None:
             by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
             captured = {n: v for n, v in captured.items() if n not in by_value}
@@ -292,91 +295,6 @@ class RemoteMagics(NotebookMagics):
                 self._notebook.stayed[name] = StayedName(
                     job.name, kind, request.actor, request.asked
                 )
-
-    # -- reading the line and the cell ----------------------------------------------------------
-
-    def _read(self, args: Any, line: str, cell: str) -> Request:
-        whole = f"%%remote {line}".rstrip() + "\n" + cell
-        number = self._notebook.running.number
-        # Into the compiler's table, so that tracebacks know the cell's number and lines.
-        filename = self.shell.compile.cache(whole, number, whole)
-        names = analyse(cell, filename, BODY)
-        items, item = self._items(args)
-        outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
-        # A cell may change captured variables in place; so these can be outputs too.
-        there = {*names.bound, *names.required, *names.optional, *_names_in(args.given)}
-        unknown = [name for name in outputs if name not in there]
-        if unknown and not args.actor:
-            assigned = ", ".join(names.bound) or "nothing"
-            raise MagicError(
-                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {assigned}."
-            )
-        if args.retries < 0:
-            raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
-        if args.timeout is not None and not 0 < args.timeout <= LONGEST:
-            limit = f"--timeout {args.timeout:g}"
-            raise MagicError(f"{limit}: it must be above 0; leave it out for no limit.")
-        if args.seed is not None and not 0 <= args.seed <= LARGEST:
-            raise MagicError(f"--seed {args.seed}: it must be from 0 to {LARGEST}.")
-        options = CellOptions(
-            num_returns=1 + len(outputs),
-            max_retries=args.retries,
-            name=f"cell [{number}]",
-            timeout=args.timeout or 0.0,
-            job=args.name or f"cell {number}",
-            binds=outputs,
-        )
-        sent = self._cell(cell, filename, BODY, names)
-        sent = replace(
-            sent,
-            outputs=outputs,
-            given=_names_in(args.given),
-            seed=args.seed,
-            per_item=items is not None,
-        )
-        if args.actor:  # a name missing in the notebook may exist there
-            names = replace(names, required=(), optional=(*names.required, *names.optional))
-        return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
-
-    def _cell(self, source: str, filename: str, first_line: int, names: CellNames) -> Cell:
-        return Cell(
-            source,
-            filename,
-            first_line,
-            (),
-            code=names.code,
-            timed=names.timed,
-            label=cell_label(filename) or "",
-            in_notebook=not self._notebook.router.is_terminal,
-        )
-
-    def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
-        """Return what the cell runs once for each of, and the variable for it."""
-        if args.each is None and args.items is None:
-            return None, ""
-        if args.each is not None and args.items is not None:
-            raise MagicError("-n and --map are two ways to say how often: give one of them.")
-        if args.actor:
-            raise MagicError("The cells of a namespace run one after the other: no -n, --map.")
-        if args.each is not None:
-            items: Sequence[Any] = range(args.each)
-            item, what = "index", f"--each {args.each}"
-        else:
-            item, _, expression = args.items.rpartition("=")
-            item = item or "item"
-            what = f"--map {args.items}"
-            if not item.isidentifier():
-                raise MagicError(f"{what}: {item!r} can't be a variable.")
-            if expression.isidentifier() and expression not in self._notebook.variables:
-                names = self._notebook.own_names()
-                raise missing([expression], "the notebook", names)
-            try:
-                items = list(self.shell.ev(expression))
-            except TypeError as error:
-                raise MagicError(f"{what}: {error}.") from None
-        if not 1 <= len(items) <= MOST_ITEMS:
-            raise MagicError(f"{what}: it can run for 1 to {MOST_ITEMS:,} items, not {len(items)}.")
-        return items, item
 
     # -- namespaces -------------------------------------------------------------------------------
 
@@ -422,7 +340,7 @@ class RemoteMagics(NotebookMagics):
         if names.bound:
             raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
         engine = api.engine()
-        cell = self._cell(expression, filename, 1, names)
+        cell = cell_of(self._notebook, expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         inputs = CellInputs(self._notebook, engine, names)
         originals = Originals(engine, inputs.take(), self._notebook.variables, slow=inputs.slow)
@@ -434,15 +352,6 @@ class RemoteMagics(NotebookMagics):
             print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
-
-
-def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names in ``-o a b`` or ``-o a,b``, each once."""
-    names = [name for word in words or () for name in re.split(r"[,\s]+", word) if name]
-    for name in names:
-        if not name.isidentifier():
-            raise MagicError(f"{name!r} can't be a variable.")
-    return tuple(dict.fromkeys(names))
 
 
 def _has_failed(engine: Engine, value: Any) -> bool:

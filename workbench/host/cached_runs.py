@@ -1,0 +1,156 @@
+"""A run whose result is kept on disk: it is found there, or made and stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from workbench import context
+from workbench.engine.base import Engine
+from workbench.engine.queries import Pack
+from workbench.errors import SerializationError, SessionFileError, WorkbenchError
+from workbench.format import joined
+from workbench.host.display import recorded, show_again
+from workbench.host.reloading import edited_since_import
+from workbench.result_cache.code import mentioned, reached, texts_in, texts_of
+from workbench.result_cache.entries import ResultCache, StoredResult
+from workbench.result_cache.fingerprints import class_ids, fingerprint, key_of
+from workbench.result_cache.outside import Outside, watched
+from workbench.result_cache.records import CacheRequest, FromCache, ResultFacts, Shown
+from workbench.serialization.codec import Where
+from workbench.serialization.packing import OtherSide
+
+MOST_SHOWN = 4_000_000
+"""Bytes that a run may show for its result to be stored."""
+
+_WHERE = Where("a cached result", "here")
+
+
+class FreshRun:
+    """A run that just ended: its result, and what storing that needs to know."""
+
+    def __init__(self, value: Any, drew: bool, why: str = "") -> None:
+        self.value, self.drew, self.why = value, drew, why
+
+
+def cache_of(asked: CacheRequest) -> ResultCache:
+    return ResultCache(Path(asked.directory), asked.limit)
+
+
+def look_up(asked: CacheRequest, key: str) -> tuple[StoredResult | None, tuple[str, ...]]:
+    """Return the result of that key, unless what it depends on has changed; and what has."""
+    entry = cache_of(asked).find(key)
+    if entry is None or asked.trusts or asked.key:
+        return entry, ()
+    changed = tuple(entry.facts.conditions.changed())
+    return (None, changed) if changed else (entry, ())
+
+
+def found_or_made(
+    asked: CacheRequest,
+    values: dict[str, Any],
+    code: Iterable[CodeType],
+    make: Callable[[], FreshRun],
+) -> tuple[Any, FromCache, dict[str, str]]:
+    """Return the result, what became of the request, and today's ids of classes by those of then.
+
+    ``values`` are the inputs that are pending; ``code`` is what runs, apart from own modules.
+
+    Raises
+    ------
+    WorkbenchError
+        If a result that was found isn't there any more.
+    Exception
+        What ``make`` raises: nothing is stored then.
+    """
+    engine = context.get()
+    assert engine is not None
+    inputs = asked.inputs | {name: fingerprint(engine, each) for name, each in values.items()}
+    key = asked.key or key_of(asked.facts, inputs)
+    ids = class_ids(inputs)
+    entry, changed = look_up(asked, key)
+    if entry is not None:
+        try:
+            packed, shown = entry.read(ids)
+            value = packed.open(_WHERE)[0]
+        except (SessionFileError, SerializationError):
+            cache_of(asked).remove(key)
+            entry = None
+        else:
+            for each in shown:
+                show_again(*each)
+            cache_of(asked).use(key)
+            same = entry.facts.draws_from in ("", asked.draws_from)
+            return value, FromCache(entry.facts, same_draws=same), entry.new_ids(ids)
+    if asked.key:
+        raise WorkbenchError(
+            "The cached result of this cell was removed or damaged just now: run the cell again."
+        )
+    outside = Outside()
+    code = list(code)
+    outside.names(
+        [*texts_in(code), *texts_of(values.values()), *asked.texts, *asked.reads], asked.cwd
+    )
+    began, since = time.perf_counter(), time.time()
+    with ExitStack() as stack:
+        stack.enter_context(watched(outside))
+        shown = stack.enter_context(recorded())
+        made = make()
+    seconds = time.perf_counter() - began
+    used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
+    why = made.why or _why_not(outside, shown, asked)
+    if edited := edited_since_import(sorted(used), since):
+        why = f"{joined(edited)} was edited after its worker had imported it"
+    if not why:
+        conditions, changed_files = outside.conditions(used, asked.reads)
+        if changed_files and not asked.trusts:
+            why = f"{joined(changed_files)} changed while it ran"
+    if not why:
+        facts = ResultFacts(
+            time.time(),
+            seconds,
+            conditions,
+            outside.unchecked(code),
+            ids,
+            asked.draws_from if made.drew else "",
+        )
+        why = _store(engine, asked, key, made.value, facts, shown)
+    return made.value, FromCache(None, why, changed), {}
+
+
+def _why_not(outside: Outside, shown: list[Shown], asked: CacheRequest) -> str:
+    """Return why a result can't be stored, apart from itself; '' if it can."""
+    if any(kind == "comm" for kind, _, _ in shown):
+        return "it makes widgets"
+    if sum(len(data) for _, data, _ in shown) > MOST_SHOWN:
+        return "it shows more than 4 MB"
+    if outside.calls and not asked.trusts:
+        return "it submits calls, whose prints and files aren't seen"
+    return ""
+
+
+def _store(
+    engine: Engine,
+    asked: CacheRequest,
+    key: str,
+    value: Any,
+    facts: ResultFacts,
+    shown: list[Shown],
+) -> str:
+    """Store a result; return why that isn't possible, or ''."""
+    try:
+        there = OtherSide(code_apart=True)
+        packed = engine.ask(Pack(value, lambda: {"its result": value}, there))[0]
+    except SerializationError as error:
+        return f"its result can't be pickled ({error.failures[0].why if error.failures else error})"
+    if packed.refs:
+        return "its result has refs in it"
+    try:
+        cache_of(asked).store(key, facts, packed, shown)
+    except OSError as error:
+        return f"{asked.directory}: {error.strerror or error}"
+    return ""

@@ -1,0 +1,127 @@
+"""What code mentions: modules, clocks, random numbers, files in its texts. Runs none of it."""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from collections.abc import Iterable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from workbench.call_site import is_persons
+
+MOST_ITEMS = 100
+"""Items of a container that are looked at."""
+
+CLOCK, ENVIRONMENT, RANDOM = "the clock", "environment variables", "random numbers"
+
+_CLOCKS = {
+    *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time_ns", "process_time"),
+    *("now", "utcnow", "today", "thread_time"),
+}
+_ENVIRONMENT = {"environ", "getenv", "environb"}
+_RANDOM = {"urandom", "getrandom", "token_bytes", "token_hex", "randbits", "uuid1", "uuid4"}
+_SEEDED = {"default_rng", "RandomState", "SeedSequence", "PCG64", "Random", "SystemRandom"}
+"""Make generators, which are seeded by an argument, or differ each time."""
+_TIMES = {"localtime", "gmtime"}
+"""Tell the time, or format one that is their argument."""
+
+
+def own_modules() -> set[str]:
+    """Return a person's modules that are loaded."""
+    found = {name for name in list(sys.modules) if is_persons(name)}
+    return {name for name in found if name.partition(".")[0] not in ("__main__", "workbench")}
+
+
+def mentioned(code: Iterable[CodeType]) -> set[str]:
+    """Return a person's modules whose names are in the code."""
+    names = {name for each in _all_code(code) for name in each.co_names}
+    return own_modules() & names
+
+
+def reached(names: Iterable[str]) -> set[str]:
+    """Return modules, and a person's modules that these import, and so on."""
+    own = own_modules()
+    queue = list(own.intersection(names))
+    for name in queue:  # grows while it is read
+        for value in list(vars(sys.modules[name]).values()):
+            home = value.__name__ if isinstance(value, ModuleType) else _home(value)
+            if home in own and home not in queue:
+                queue.append(home)
+    return set(queue)
+
+
+def _home(value: Any) -> str:
+    """Return the module that defines a value, or its class."""
+    home = getattr(value, "__module__", "")
+    return home if isinstance(home, str) else ""
+
+
+def texts_in(code: Iterable[CodeType]) -> set[str]:
+    """Return the texts that code has as constants."""
+    found: set[str] = set()
+    for each in _all_code(code):
+        found.update(text for text in each.co_consts if isinstance(text, str))
+    return found
+
+
+def texts_of(values: Iterable[Any]) -> set[str]:
+    """Return values that may name files: texts, paths, and those in small containers."""
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str | os.PathLike):
+            found.add(str(value))
+        elif type(value) in (list, tuple, set, dict) and len(value) <= MOST_ITEMS:
+            items = value.values() if isinstance(value, dict) else value
+            found.update(str(each) for each in items if isinstance(each, str | os.PathLike))
+    return found
+
+
+def _all_code(code: Iterable[CodeType]) -> list[CodeType]:
+    """Return code objects and those inside them, each once."""
+    found = list(dict.fromkeys(code))
+    for each in found:  # grows while it is read
+        found += [c for c in each.co_consts if isinstance(c, CodeType) and c not in found]
+    return found
+
+
+def told_by_names(code: Iterable[CodeType]) -> set[str]:
+    """Return what code depends on besides its inputs, by the names in it, in words."""
+    told: set[str] = set()
+    own = _functions_of_modules()
+    queue = _all_code(code)
+    for each in queue:  # grows while it is read
+        for called in sorted(own.keys() & {*each.co_names}):
+            queue += [c for c in _all_code(own.pop(called)) if c not in queue]
+        before, calls = "", ""
+        for step in dis.get_instructions(each):
+            if isinstance(step.argval, str) and step.opname.startswith(("LOAD_", "IMPORT_FROM")):
+                name = step.argval
+                is_time = name == "time" and (before == "time" or step.opname == "IMPORT_FROM")
+                if name in _CLOCKS or is_time:
+                    told.add(CLOCK)
+                if name in _ENVIRONMENT:
+                    told.add(ENVIRONMENT)
+                if name in _RANDOM:
+                    told.add(RANDOM)
+                before = calls = name
+            elif step.opname == "CALL" and calls in _SEEDED and step.arg == 0:
+                told.add(RANDOM)
+            elif step.opname == "CALL" and calls in _TIMES and step.arg == 0:
+                told.add(CLOCK)
+            elif step.opname not in ("CACHE", "PRECALL", "PUSH_NULL"):
+                before = calls = ""
+    return told
+
+
+def _functions_of_modules() -> dict[str, list[CodeType]]:
+    """Return the code of the functions in a person's modules, by their names."""
+    found: dict[str, list[CodeType]] = {}
+    for name in own_modules():
+        for value in list(vars(sys.modules[name]).values()):
+            members = vars(value).values() if isinstance(value, type) else [value]
+            for each in members:
+                if type(each) is FunctionType and each.__module__ == name:
+                    found.setdefault(each.__name__, []).append(each.__code__)
+    return found
