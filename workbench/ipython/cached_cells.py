@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,9 +40,13 @@ def cache_request(
     files = tuple(str(Path(file).expanduser().absolute()) for file in reads or ())
     if absent := [file for file in files if not Path(file).is_file()]:
         raise MagicError(f"--reads: there is no file {', '.join(absent)}.")
-    limit = config.load().cache_limit
-    directory = str(config.cache_directory())
-    return CacheRequest(directory, limit, trusts=how == "trust", reads=files)
+    return CacheRequest(*_where(), trusts=how == "trust", reads=files)
+
+
+@functools.cache
+def _where() -> tuple[str, int]:
+    """Return the directory of the results, and how much they may take."""
+    return str(config.cache_directory()), config.load().cache_limit
 
 
 class CachedCells:

@@ -28,10 +28,18 @@ _TIMES = {"localtime", "gmtime"}
 """Tell the time, or format one that is their argument."""
 
 
+_looked, _own = 0, set[str]()
+"""How many modules were loaded at the last look, and a person's own among them."""
+
+
 def own_modules() -> set[str]:
     """Return a person's modules that are loaded."""
-    found = {name for name in list(sys.modules) if is_persons(name)}
-    return {name for name in found if name.partition(".")[0] not in ("__main__", "workbench")}
+    global _looked, _own
+    if len(sys.modules) != _looked or not sys.modules.keys() >= _own:
+        _looked = len(sys.modules)
+        found = {name for name in list(sys.modules) if is_persons(name)}
+        _own = {n for n in found if n.partition(".")[0] not in ("__main__", "workbench")}
+    return _own
 
 
 def mentioned(code: Iterable[CodeType]) -> set[str]:

@@ -108,13 +108,21 @@ def installed() -> Mapping[str, str]:
     found: dict[str, str] = {}
     for place in reversed(sys.path):
         try:
-            names = os.listdir(place or ".")
+            changed = os.stat(place or ".").st_mtime_ns
         except OSError:
             continue
-        for name in names:
-            if match := _PACKAGE.match(name):
-                found[_normalized(match[1])] = match[2]
+        found |= _packages_in(os.path.abspath(place or "."), changed)
     return found
+
+
+@functools.lru_cache(100)
+def _packages_in(directory: str, changed: int) -> Mapping[str, str]:
+    """Return the versions of the packages in a directory, which was last changed then."""
+    try:
+        matches = map(_PACKAGE.match, os.listdir(directory))
+    except OSError:
+        return {}
+    return {_normalized(match[1]): match[2] for match in matches if match is not None}
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, str]:
