@@ -126,8 +126,16 @@ class _Hashable(np.ndarray[Any, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
+MOST_SHARED = 1_000_000
+"""Bytes of a bytearray up to which its views travel as views of it: it is copied with them."""
+
+
 def _reduce_memoryview(view: memoryview) -> Any:
     try:
+        if type(view.obj) is bytearray and 0 < len(view.obj) <= MOST_SHARED and view.c_contiguous:
+            begin = address(np.asarray(view.cast("B"))) - address(np.frombuffer(view.obj, np.uint8))
+            how = begin, begin + view.nbytes, view.format, view.shape
+            return _part_of, (view.obj, *how, view.readonly)
         cast, shape = view.format, view.shape
         if cast in _CAST:
             array = np.asarray(view.cast("B") if view.c_contiguous else bytearray(view.tobytes()))
@@ -137,6 +145,14 @@ def _reduce_memoryview(view: memoryview) -> Any:
         return NotImplemented
     has_hash = view.readonly and view.format in _HASHED and type(view.obj).__hash__ is not None
     return _as_memoryview, (array, cast, shape if cast else (), has_hash)
+
+
+def _part_of(
+    owner: bytearray, begin: int, end: int, cast: str, shape: tuple[int, ...], is_readonly: bool
+) -> memoryview:
+    view = memoryview(owner)[begin:end]
+    view = view.toreadonly() if is_readonly else view
+    return view if view.shape == shape and cast == "B" else view.cast(cast, shape)  # type: ignore[call-overload]
 
 
 def _as_memoryview(array: Any, cast: str, shape: tuple[int, ...], has_hash: bool) -> memoryview:

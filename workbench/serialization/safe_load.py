@@ -50,7 +50,7 @@ _HARMLESS = [
         (r"torch\.nn\.parameter", "Parameter"),
         (
             r"workbench\.serialization\.arrays",
-            "_as_memoryview|_as_subclass|_as_masked|_set_attributes",
+            "_as_memoryview|_part_of|_as_subclass|_as_masked|_set_attributes",
         ),
         (
             r"workbench\.serialization\.libraries",

@@ -286,6 +286,14 @@ def test_memoryviews_of_all_formats_that_python_has(travel: Any, code: str) -> N
         assert got.readonly
 
 
+@pytest.mark.parametrize("view", [slice(None), slice(8, 24)])
+def test_a_memoryview_of_a_bytearray_is_one_of_it(travel: Any, view: slice) -> None:
+    owner = bytearray(32)
+    there, part = travel((owner, memoryview(owner)[view].cast("i").toreadonly()))
+    there[view.start or 0] = 7
+    assert (part[0], part.readonly, part.shape) == (7, True, (len(range(32)[view]) // 4,))
+
+
 def test_a_memoryview_may_be_a_key(travel: Any) -> None:
     for key in (memoryview(b"abcd" * 9).cast("b"), memoryview(b"abcd" * 9)[::-2]):
         got = travel([{key}, {key: 1}, frozenset([key])])
