@@ -49,6 +49,10 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
         from workbench.cli import files
 
         return files.show(given.file, given.json)
+    if given.command == "mcp":
+        from workbench.cli import files
+
+        return files.serve_mcp(given.kernel, given.read_only)
     if given.command == "cache":
         from workbench.cli import files
 
@@ -125,6 +129,12 @@ def command_parser() -> ArgumentParser:
 
     cache = command("cache", "Say how much results of `%%remote --cache` take, or remove them.")
     cache.add_argument("what", metavar="clear", nargs="?", choices=["clear"], help="remove all")
+
+    mcp = command(
+        "mcp", "Serve a program that speaks the Model Context Protocol, on stdin, stdout."
+    )
+    mcp.add_argument("--kernel", type=int, metavar="PID", help="a notebook's kernel to work in")
+    mcp.add_argument("--read-only", action="store_true", help="run nothing: state and explain only")
 
     command("doctor", "Check what Workbench needs of this machine, and try a session out.")
     return parser

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from workbench import config
-from workbench.errors import SessionFileError
+from workbench.errors import SessionFileError, WorkbenchError
 from workbench.report.cached import cleared_text, usage_text
 from workbench.report.session_file import file_table
 from workbench.result_cache.entries import ResultCache
@@ -24,6 +24,16 @@ def cache(clears: bool, as_json: bool) -> int:
     else:
         print(usage_text(*usage, limit, str(directory)))
     return 0
+
+
+def serve_mcp(kernel: int | None, reads_only: bool) -> int:
+    try:
+        from workbench.mcp_server.tools import serve
+    except ImportError as error:
+        raise WorkbenchError(
+            f"`workbench mcp` needs {error.name}: `pip install 'ipyworkbench[mcp]'`."
+        ) from None
+    return serve(kernel, reads_only)
 
 
 def show(path: str, as_json: bool) -> int:
