@@ -58,7 +58,6 @@ class Notebook:
 def notebook(session: Engine) -> Iterator[Notebook]:
     made = Notebook(session)
     yield made
-    made.keeper.close()
     made.names.clear()
     vars(made).clear()  # pytest keeps it
     gc.collect()

@@ -29,7 +29,7 @@ TABLE = """
 core            pure | msgspec
 wire            pure core.events core.instructions | msgspec
 memory          pure | numpy xxhash
-serialization   pure expressions ray_api report.markup system.ki_protection |
+serialization   pure expressions ray_api report.markup system.ki_protection system.page_watch |
                 cloudpickle numpy xxhash libraries
 checkpoints     neutral core.snapshot engine serialization | numpy xxhash
 result_cache    neutral engine.base engine.queries engine.records serialization

@@ -16,14 +16,12 @@ from workbench.checkpoints.records import KeptBuffer
 from workbench.engine.base import Engine
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Array, address, owner_of
-from workbench.serialization.comparison import as_bytes
-from workbench.system.page_watch import PageWatch
+from workbench.serialization.comparison import as_bytes, is_sealed
+from workbench.serialization.known_memory import marked
+from workbench.system.page_watch import Mark
 
 OWN = 64 << 10
 """Bytes from which a buffer is stored on its own."""
-
-WATCHED = 1 << 20
-"""Bytes from which pages are watched: reading less takes 50 µs."""
 
 PIECE = 4 << 20
 """Bytes hashed at once, so that Ctrl-C is heard."""
@@ -34,6 +32,7 @@ _EDGE = 1 << 16  # bytes at either end that are read all the same: pages may be 
 class _Watched(NamedTuple):
     digest: bytes
     edges: bytes
+    mark: Mark
 
 
 class Buffers:
@@ -41,25 +40,23 @@ class Buffers:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._watch = PageWatch()
-        self._known: dict[tuple[int, int], _Watched] = {}  # watched memory: address and length
+        self._known: dict[tuple[int, int], _Watched] = {}  # by address and length
         self._stored: WeakValueDictionary[bytes, ObjectRef] = WeakValueDictionary()
 
     def digest(self, array: Array) -> bytes:
         """Return the digest of a buffer's bytes. What is watched isn't read."""
         flat = as_bytes(array)
-        if flat.nbytes < WATCHED or not array.flags.c_contiguous:
-            return _digest(flat)
-        place, edges = (address(flat), flat.nbytes), _edges(flat)
-        known = self._known.get(place)
+        known = self._known.get((address(flat), flat.nbytes))
         if known and self._is_still(flat, known.digest):
             return known.digest
-        self._forget(*place)
-        is_watched = self._watch.restart(*place)  # before it is read: other threads may write
+        # Before it is read: other threads may write. Store memory is others' after its last view.
+        mark = None if is_sealed(array) else marked(array)
+        watched = mark and _Watched(b"", _edges(flat), mark)
         found = _digest(flat)
-        is_private = hasattr(owner_of(array), "keeps") or not self._watch.is_file(*place)
-        if is_watched and is_private:  # what another process writes to a file isn't seen
-            self._known[place] = _Watched(found, edges)
+        if watched:
+            if len(self._known) > 10_000:  # most are of memory that is free again
+                self._known.clear()
+            self._known[address(flat), flat.nbytes] = watched._replace(digest=found)
         return found
 
     def store(self, array: Array, digest: bytes) -> tuple[bytes, ObjectRef]:
@@ -79,11 +76,10 @@ class Buffers:
 
     def _is_still(self, flat: Array, digest: bytes) -> bool:
         """True if it is sure that memory still has the bytes of this digest."""
-        place = address(flat), flat.nbytes
-        known = self._known.get(place)
+        known = self._known.get((address(flat), flat.nbytes))
         if known is None or known.digest != digest or known.edges != _edges(flat):
             return False
-        return not self._watch.is_written(*place)
+        return not known.mark.is_written()
 
     def remember(self, refs: Mapping[bytes, ObjectRef]) -> None:
         """Note buffers that an earlier kernel, or another part, has stored."""
@@ -96,20 +92,9 @@ class Buffers:
         if not isinstance(before, np.ndarray) or before.nbytes != array.nbytes:
             return
         digest = sealed.get(address(before))
-        place = address(array), array.nbytes
-        is_large = array.nbytes >= WATCHED and array.flags.c_contiguous
-        self._forget(*place)
-        if digest and is_large and self._watch.restart(*place):
-            self._known[place] = _Watched(digest, _edges(as_bytes(array)))
-
-    def _forget(self, begin: int, length: int) -> None:
-        """Forget memory of which a part is watched anew: writes before that aren't seen then."""
-        for place in [*self._known]:
-            if place[0] < begin + length and begin < sum(place):
-                del self._known[place]
-
-    def close(self) -> None:
-        self._watch.close()
+        if digest and (mark := marked(array)):
+            edges = _edges(as_bytes(array))
+            self._known[address(array), array.nbytes] = _Watched(digest, edges, mark)
 
 
 def _edges(flat: Array) -> bytes:

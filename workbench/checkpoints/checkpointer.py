@@ -333,9 +333,6 @@ class Checkpointer:
                 self._storing.adopt(group, part, found.sealed)
             self._enter(group)
 
-    def close(self) -> None:
-        self._storing.close()
-
 
 def _is_plain(value: Any) -> bool:
     kind = type(value)

@@ -82,6 +82,3 @@ class Storing:
         group.part = part
         group.contents = group.seen.digest, *self._digests(group)
         group.let_go()
-
-    def close(self) -> None:
-        self._buffers.close()

@@ -17,6 +17,7 @@ from workbench.engine.base import ROOT_NOTE
 from workbench.ref import ObjectRef
 from workbench.report.freshness import held_text
 from workbench.serialization.comparison import ChangeCheck, Verdict
+from workbench.serialization.known_memory import KnownMemory
 from workbench.serialization.object_state import is_immutable
 
 WORTH_KNOWING = 1 << 20
@@ -29,12 +30,12 @@ _COMMON = (int, float, str, bool, tuple)
 class Binding:
     """A variable's value and the stored object that it is.
 
-    ``came``: the magic that bound it; ``stored``: the name under which it was put; ``about``: cost
-    of that put. ``verdict`` is the result of a recent comparison.
+    ``came``: the magic that bound it; ``stored``: the name under which it was put. ``verdict`` is
+    the result of a recent comparison.
     """
 
     def __init__(
-        self, value: Any, ref: ObjectRef, came: str, stored: str = "", about: About | None = None
+        self, value: Any, ref: ObjectRef, came: str, stored: str, check: ChangeCheck
     ) -> None:
         self.ref = ref
         self.came = came
@@ -42,7 +43,7 @@ class Binding:
         self.since = time.time()
         self.verdict: Verdict | None = None
         self.can_change = not is_immutable(value)
-        self.check = _check_of(about)
+        self.check = check
         self.value: Callable[[], Any]
         try:
             self.value = weakref.ref(value)
@@ -69,12 +70,17 @@ class Bindings:
         came: str = "%get",
         stored: str = "",
         about: About | None = None,
+        memory: KnownMemory | None = None,
     ) -> Binding:
         """Note that the variable's value is the stored object of ``ref``; see `Binding`.
 
-        ``about`` is given if the object was made from this value, not this value from the object.
+        ``about`` and what its put noted are given if the object was made from this value.
         """
-        noted = self._known[name] = Binding(value, ref, came, stored, about)
+        known = self._known.get(name)
+        is_same = known and known.ref == ref and known.value() is value
+        check = known.check if known and is_same else _check_of(about)
+        check.memory = memory or check.memory
+        noted = self._known[name] = Binding(value, ref, came, stored, check)
         return noted
 
     def replaced(self, name: str, value: Any) -> None:

@@ -24,6 +24,7 @@ from workbench.report.freshness import (
     would_change_text,
 )
 from workbench.serialization.comparison import Comparison, Verdict
+from workbench.serialization.known_memory import noting
 
 
 class Freshness:
@@ -119,14 +120,14 @@ class Freshness:
         if self._router is not None:
             watched = watch_put(self._router, engine, {name: value}, ())
         began = time.perf_counter()
-        with watched:
+        with watched, noting(value) as memory:
             ref, about = engine.put(value, own)
         seconds = time.perf_counter() - began
         if described is not None and described.object.pinned:
             engine.pin(ref, True)
             engine.pin(old, False)
         came = binding.came if binding.stored else "it was stored"
-        new = self._bindings.note(variable, value, ref, came, own, about)
+        new = self._bindings.note(variable, value, ref, came, own, about, memory)
         if self._compare(new, value)[0].verdict is Verdict.CHANGED:
             self._notes.append(restless_text(name, seconds))
         else:

@@ -104,7 +104,6 @@ class Keeping:
         session = self._begin(engine)
         present = session.timeline.present
         if present is None:  # another kernel of this name is at work
-            session.keeper.close()
             return self.keep(engine) if keep else ""
         self._session, self._moved = session, True
         before = dict(self._variables)
@@ -133,7 +132,6 @@ class Keeping:
         """End with a session, or with a kernel that ends: what is kept stays."""
         session, self._session = self._session, None
         if session is not None:
-            session.keeper.close()
             session.timeline.close()
 
     def cell_begins(self) -> None:

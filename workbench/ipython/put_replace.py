@@ -14,7 +14,7 @@ from workbench.error_notes.readonly import arrays_in
 from workbench.format import human_bytes
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
-from workbench.serialization.comparison import ChangeCheck, Verdict
+from workbench.serialization.comparison import Verdict
 
 MOST_VARIABLES = 500  # searched for other holders of the memory
 MOST_NAMED = 3  # holders that are named
@@ -63,7 +63,7 @@ def unchanged(
         return None
     if engine.ask(StoredAs(value)) != ref:
         try:
-            compared = engine.ask(Compare(ref, value, ChangeCheck(False, math.inf), 0.0))
+            compared = engine.ask(Compare(ref, value, found[1].check, -math.inf))
         except LookupError:  # it is on disk
             return None
         if compared.verdict is not Verdict.SAME:

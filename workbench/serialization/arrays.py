@@ -8,7 +8,7 @@ a plain call of ``numpy.ndarray`` on those bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pickle import PickleBuffer
 from typing import Any
 
@@ -32,6 +32,24 @@ def owner_of(array: Array) -> Any:
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
     return owner
+
+
+def has_gaps(dtype: np.dtype[Any]) -> bool:
+    """True if there are bytes between its fields, which mean nothing and may not be copied."""
+    if dtype.subdtype is not None:
+        return has_gaps(dtype.subdtype[0])
+    if dtype.fields is None:
+        return False
+    kinds = [field[0] for field in dtype.fields.values()]
+    return sum(kind.itemsize for kind in kinds) != dtype.itemsize or any(map(has_gaps, kinds))
+
+
+def parts_of(array: Array) -> Iterator[Array]:
+    """Yield the parts of an array that have no fields."""
+    if array.dtype.names is None:
+        yield array
+    for name in array.dtype.names or ():
+        yield from parts_of(array[name])
 
 
 class _ArrayStandIn(bytearray):

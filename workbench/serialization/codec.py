@@ -36,6 +36,7 @@ from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.format import human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.known_memory import KnownMemory, note
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import Name, cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
@@ -217,6 +218,7 @@ def serialize(
             meta = pickle.dumps(tuple(form), 5)
             flat = value.T if form.order == "F" else value
             seconds = time.perf_counter() - started
+            note(value, [flat])
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     sink = Sink(limit, scratch or Scratch(), beyond)
     make: Any = Pickler
@@ -229,6 +231,7 @@ def serialize(
     stream = sink.pieces()
     inband = sum(map(len, stream))
     outband = sum(b.nbytes for b in buffers)
+    note(value, buffers)
     return Serialized(b"", buffers, stream, seconds, inband, outband, pickler.code, sink.chunks)
 
 
@@ -332,7 +335,7 @@ def deserialize(
             raise cannot_rebuild(error, b"", (), *where) from error
     if kind != b"E":
         raise SerializationError(_UNKNOWN.format(kind))
-    _, parts, stream = contents(header, extent, align, where, load)
+    _, parts, stream, _ = contents(header, extent, align, where, load)
     return load(stream, parts, where)
 
 
@@ -359,11 +362,13 @@ def from_parts(
 
 
 class Contents(NamedTuple):
-    """Bytes of a stored value, not copied: with ``form`` a plain array's, else a pickle."""
+    """Bytes of a stored value, not copied: with ``form`` a plain array's, else a pickle. ``memory``
+    is where a value is known to have these bytes."""
 
     form: Form | None
     buffers: Sequence[Bytes]
     stream: memoryview
+    memory: KnownMemory | None = None
 
 
 def contents(

@@ -1,7 +1,8 @@
 """Compares a value with bytes: those in the store, or those of an earlier pickle.
 
-Exact: the value is pickled again and compared with the old pickle, its buffers with the old ones.
-Nothing is copied; it stops at the first difference, or when its budget is used up.
+Exact: the value is pickled again and compared with the old pickle, its buffers with the old ones
+(but for pages that are known to have them: `known_memory`). Nothing is copied; it stops at the
+first difference, or when its budget is used up.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import StoreFullError
-from workbench.serialization.arrays import Array, Reducers, address, out_of_band
+from workbench.serialization.arrays import Array, Reducers, address, has_gaps, out_of_band, parts_of
 from workbench.serialization.class_states import classes_met
 from workbench.serialization.codec import Contents, is_plain, plain_form, serialize
+from workbench.serialization.known_memory import KnownMemory, unread
 from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.system.ki_protection import ki_protection
 
@@ -101,7 +103,7 @@ def compare(
     try:
         buffers = _buffers(value, contents, reducers, clock)
         pickling = clock.worked
-        _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
+        _compare_buffers([*zip(buffers, contents.buffers, strict=True)], clock, contents.memory)
     except _TooLongError as error:
         return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling, clock.worked)
     except Exception:  # `_DifferentError`; or it can't be pickled: its sender will see why
@@ -173,6 +175,7 @@ class ChangeCheck:
     def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
         self.budget = max(BUDGET, seconds / 10)
         self.pickling = pickling
+        self.memory: KnownMemory = {}  # as the put, or the last check that found no change, left it
         self._is_built = is_built
         self._rebuilt: _Rebuilt | None = None
 
@@ -189,7 +192,7 @@ class ChangeCheck:
             return Comparison(Verdict.UNKNOWN, self.pickling)
         if self._rebuilt is not None:
             contents = self._rebuilt.contents(contents)
-        found = compare(value, contents, reducers, left)
+        found = compare(value, contents._replace(memory=self.memory), reducers, left)
         if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
             found = self._compare_built(value, contents, reducers, left - found.seconds)
         if found.verdict is Verdict.UNKNOWN or found.pickling > 2 * self.budget:
@@ -217,6 +220,7 @@ class ChangeCheck:
         found = compare(value, Contents(None, buffers, stream), reducers, seconds)
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
             self._rebuilt = _Rebuilt.locate(stream, buffers, contents)
+            self.memory.clear()  # their order may be another
         return found
 
 
@@ -349,21 +353,30 @@ class _ComparedFile:
 # -- the buffers ----------------------------------------------------------------------------------
 
 
-def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
+def _compare_buffers(
+    pairs: Sequence[tuple[Array, Array]], clock: _Clock, known: KnownMemory | None = None
+) -> None:
     """Compare each array, of any strides, with plain bytes."""
     pieces: list[tuple[Array, Array]] = []
-    for now, before in pairs:
+    new: KnownMemory = {}
+    for number, (now, before) in enumerate(pairs):
         if not now.nbytes:
             continue
         if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
             continue  # a view of the same bytes
-        if now.flags.c_contiguous and not _has_gaps(now.dtype):
-            pieces += _pieces(now.reshape(-1).view(np.uint8), before)
+        if now.flags.c_contiguous and not has_gaps(now.dtype):
+            flat = now.reshape(-1).view(np.uint8)
+            parts = [(0, now.nbytes)] if known is None else unread(number, flat, known, new)
+            for begin, end in parts:
+                pieces += _pieces(flat[begin:end], before[begin:end])
         else:
             shaped: Array = np.ndarray(now.shape, now.dtype, before)
-            for both in zip(_plain_fields(now), _plain_fields(shaped), strict=True):
+            for both in zip(parts_of(now), parts_of(shaped), strict=True):
                 pieces += _pieces(*both)
     _compare_pieces(pieces, clock)
+    if known is not None:
+        known.clear()
+        known |= new
 
 
 def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
@@ -377,23 +390,6 @@ def _pieces(now: Array, before: Array) -> Iterator[tuple[Array, Array]]:
             yield now[start : start + rows], before[start : start + rows]
         else:
             yield from _pieces(now[start], before[start])
-
-
-def _has_gaps(dtype: np.dtype[Any]) -> bool:
-    """True if there are bytes between its fields, which mean nothing and may not be copied."""
-    if dtype.subdtype is not None:
-        return _has_gaps(dtype.subdtype[0])
-    if dtype.fields is None:
-        return False
-    kinds = [field[0] for field in dtype.fields.values()]
-    return sum(kind.itemsize for kind in kinds) != dtype.itemsize or any(map(_has_gaps, kinds))
-
-
-def _plain_fields(array: Array) -> Iterator[Array]:
-    if array.dtype.names is None:
-        yield array
-    for name in array.dtype.names or ():
-        yield from _plain_fields(array[name])
 
 
 def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> None:

@@ -1,7 +1,8 @@
-"""Tells whether this process has written to some of its memory, without reading it.
+"""Tells which pages of its memory this process has written to, without reading them.
 
 Where Linux can tell (userfaultfd's asynchronous write protection and PAGEMAP_SCAN, from 6.7 on, if
-the container allows both): exact to the page, some 20 µs for a gigabyte. Knows no objects.
+the container allows both): exact to the page, some 20 µs for a gigabyte. Knows no objects. What a
+device writes to pages that it has pinned (a GPU, O_DIRECT in another thread) isn't seen.
 """
 
 from __future__ import annotations
@@ -12,107 +13,140 @@ import fcntl
 import mmap
 import os
 import platform
+import select
 import struct
+import threading
+from bisect import bisect_right
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
+
+from workbench.system.ki_protection import ki_protection
 
 _USERFAULTFD = {"x86_64": 323, "aarch64": 282}
 """Number of the system call by machine."""
 
-_USER_MODE_ONLY = 1
+MOST = 4096  # written ranges that a mark remembers; with more, it counts as written everywhere
+
+_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | 1  # faults in user mode only: needs no privilege
 _WP_ASYNC, _WP_UNPOPULATED = 1 << 15, 1 << 13
-_IS_WRITTEN, _IS_FILE = 1 << 1, 1 << 2
+_API, _REGISTER, _WRITE_PROTECT, _SCAN = 0xC018AA3F, 0xC020AA00, 0xC018AA06, 0xC0606610
 _PROTECT, _MUST_WATCH = 1, 2
-_NUMBERS = struct.Struct("12Q")
+_KINDS = 8, 0, 2 | 8, 2 | 8
+"""Pages that were written (2), or not present (8): these may have been dropped, and be zeros."""
+_NUMBERS, _RANGES = struct.Struct("12Q"), 512  # in and out: so many ranges at once
 
 
-def _ioctl(kind: int, number: int, size: int) -> int:
-    return 3 << 30 | size << 16 | kind << 8 | number
+class Mark:
+    """The whole pages of a range of addresses, as they were at one moment.
+
+    If the addresses are used for something else, that writes to them, or maps them anew, and then
+    all count as written. ``written``: ranges that were written before others marked them, too.
+    """
+
+    def __init__(self, watch: _PageWatch, begin: int, end: int) -> None:
+        self.watch, self.begin, self.end = watch, begin, end
+        self.written: list[tuple[int, int]] = []
+
+    def note(self, begin: int, end: int) -> None:
+        self.written.append((max(begin, self.begin), min(end, self.end)))
+        if len(self.written) > MOST:
+            self.written = [(self.begin, self.end)]
+
+    def is_written(self) -> bool:
+        """True if a page was written since it was marked, or if nobody can tell. Any thread."""
+        return self.watch.is_written(self)
 
 
-_API = _ioctl(0xAA, 0x3F, 24)
-_REGISTER = _ioctl(0xAA, 0x00, 32)
-_SCAN = _ioctl(ord("f"), 16, _NUMBERS.size)
+def mark(begin: int, length: int, sealed: bool = False) -> Mark | None:
+    """Watch the whole pages of a range from now on. Any thread.
+
+    None if that is impossible, or another process may write there; ``sealed``: nobody writes to the
+    file that the memory may be of. A write to a watched page takes the kernel a fault, once until
+    the next mark: a cell that writes a whole array takes up to three times as long for it.
+    """
+    page, process = mmap.PAGESIZE, os.getpid()
+    first, end = -(-begin // page) * page, (begin + length) // page * page
+    watch = _shared.get(process) or _shared.setdefault(process, _PageWatch())
+    return watch.mark(first, end, sealed) if first < end else None
 
 
-class PageWatch:
-    """Watches ranges of memory. Has two descriptors until `close`. Any thread.
+class _PageWatch:
+    """All marks of one process: Linux forgets at each what was written before, so others are told.
 
-    A write to a watched page takes the kernel a fault, once until the next `restart`: a cell that
-    writes a whole array takes up to twice as long for it.
+    It lives as long as its marks, and has two descriptors.
     """
 
     def __init__(self) -> None:
-        self._fault = self._pages = -1
-        number = _USERFAULTFD.get(platform.machine())
-        if number is None:
-            return
-        call = ctypes.CDLL(None).syscall
-        self._fault = call(number, os.O_CLOEXEC | os.O_NONBLOCK | _USER_MODE_ONLY)
-        if self._fault < 0:
-            return
-        try:
-            wanted = _WP_ASYNC | _WP_UNPOPULATED
-            fcntl.ioctl(self._fault, _API, struct.pack("3Q", 0xAA, wanted, 0))
-            self._pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self.close()
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._marks: WeakSet[Mark] = WeakSet()
+        self._pages: Any = None  # an `epoll`, a type that closes any descriptor, in C
+        fault = ctypes.pythonapi.syscall(_USERFAULTFD.get(platform.machine(), -1), _FLAGS)
+        if fault >= 0:
+            self._fault = select.epoll.fromfd(fault)
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(fault, _API, struct.pack("3Q", 0xAA, _WP_ASYNC | _WP_UNPOPULATED, 0))
+                pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+                self._pages = select.epoll.fromfd(pages)
 
-    def restart(self, begin: int, length: int) -> bool:
-        """Watch the whole pages of a range from now on; True if that is possible."""
-        first, end = _pages_of(begin, length)
-        if self._pages < 0 or first >= end:
-            return False
-        try:
-            fcntl.ioctl(self._fault, _REGISTER, struct.pack("4Q", first, end - first, 2, 0))
-            self._protect(first, end)
-        except OSError:
-            return False
+    def mark(self, begin: int, end: int, sealed: bool) -> Mark | None:
+        if self._pages is None:
+            return None
+        with ki_protection(), self._lock:
+            others = [mark for mark in self._marks if mark.begin < end and begin < mark.end]
+            try:
+                for first, last in self._scan(begin, end, _PROTECT):
+                    for other in others:
+                        if first < other.end and other.begin < last:
+                            other.note(first, last)
+            except (OSError, MemoryError):  # not wholly watched: it may have been mapped anew
+                for other in others:
+                    other.note(other.begin, other.end)
+                if not self._begin(begin, end, sealed):
+                    return None
+            made = Mark(self, begin, end)
+            self._marks.add(made)
+            return made
+
+    def _begin(self, begin: int, end: int, sealed: bool) -> bool:
+        with contextlib.suppress(OSError):
+            if _is_private(begin, end, sealed):
+                fcntl.ioctl(self._fault, _REGISTER, struct.pack("4Q", begin, end - begin, 2, 0))
+                fcntl.ioctl(self._fault, _WRITE_PROTECT, struct.pack("3Q", begin, end - begin, 1))
+                return True
+        return False
+
+    def is_written(self, mark: Mark) -> bool:
+        if os.getpid() == self._process:
+            with self._lock, contextlib.suppress(OSError):  # no other mark is being made
+                return bool(mark.written or self._scan(mark.begin, mark.end))
         return True
 
-    def _protect(self, first: int, end: int) -> None:
-        while True:
-            _, first = self._scan(first, end, _PROTECT)
-            if first >= end:
-                return
+    def _scan(self, begin: int, end: int, flags: int = 0) -> list[tuple[int, int]]:
+        """Return ranges that were written; with _PROTECT all of them, which are protected again."""
+        found, ranges = (ctypes.c_uint64 * (3 * _RANGES))(), list[tuple[int, int]]()
+        while begin < end and (flags or not ranges):
+            numbers = flags | _MUST_WATCH, begin, end, 0, ctypes.addressof(found), _RANGES, 0
+            request = bytearray(_NUMBERS.pack(_NUMBERS.size, *numbers, *_KINDS))
+            count = fcntl.ioctl(self._pages, _SCAN, request)
+            ranges += [(found[3 * i], found[3 * i + 1]) for i in range(count)]
+            begin = _NUMBERS.unpack(request)[4]
+        return ranges
 
-    def is_written(self, begin: int, length: int) -> bool:
-        """True if a whole page of the range was written since `restart`, or if nobody can tell:
-        the memory may have been freed, and be another's."""
-        first, end = _pages_of(begin, length)
-        if self._pages < 0:
+
+_shared: WeakValueDictionary[int, _PageWatch] = WeakValueDictionary()  # by process: one is alive
+
+
+def _is_private(begin: int, end: int, sealed: bool) -> bool:
+    """True if no other process can write to a range of addresses."""
+    with open("/proc/self/maps", "rb") as file:
+        lines = file.read().splitlines()
+    place = bisect_right(lines, begin, key=lambda line: int(line.partition(b"-")[0], 16))
+    for line in lines[max(place - 1, 0) :]:
+        addresses, access, _, _, inode = line.split(None, 5)[:5]
+        first, last = (int(each, 16) for each in addresses.split(b"-"))
+        if first > begin or access[3:] != b"p" or (inode != b"0" and not sealed):
+            return False
+        if last >= end:
             return True
-        try:
-            written, _ = self._scan(first, end)
-        except OSError:
-            return True
-        return written
-
-    def is_file(self, begin: int, length: int) -> bool:
-        """True if a page that was read is a file's, or shared: other processes may write to it."""
-        try:
-            return self._scan(*_pages_of(begin, length), kind=_IS_FILE)[0]
-        except OSError:
-            return True
-
-    def _scan(
-        self, first: int, end: int, flags: int = 0, kind: int = _IS_WRITTEN
-    ) -> tuple[bool, int]:
-        """Return whether a page is of a kind, and up to which address was looked."""
-        found = (ctypes.c_uint64 * 3)()
-        at = ctypes.addressof(found)
-        numbers = _NUMBERS.size, flags | _MUST_WATCH, first, end, 0, at, 1, 0, 0, kind, 0, kind
-        request = bytearray(_NUMBERS.pack(*numbers))
-        written = fcntl.ioctl(self._pages, _SCAN, request) > 0
-        return written, _NUMBERS.unpack(request)[4]
-
-    def close(self) -> None:
-        for descriptor in (self._fault, self._pages):
-            if descriptor >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        self._fault = self._pages = -1
-
-
-def _pages_of(begin: int, length: int) -> tuple[int, int]:
-    """Return the addresses of the first whole page in a range, and behind the last."""
-    page = mmap.PAGESIZE
-    return -(-begin // page) * page, (begin + length) // page * page
+        begin = last
+    return False

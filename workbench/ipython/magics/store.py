@@ -28,6 +28,7 @@ from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
 from workbench.report.text import put_text
+from workbench.serialization.known_memory import KnownMemory, noting
 
 if TYPE_CHECKING:
     from workbench.serialization.costs import Cost
@@ -92,6 +93,7 @@ class StoringMagics(NotebookMagics):
         engine = acting_on(api.engine(), "pin") if args.pin else api.engine()
         stored: list[tuple[ObjectRef, About]] = []
         new: list[ObjectRef] = []
+        memory: dict[str, KnownMemory] = {}
         kept: set[str] = set()  # names of unchanged values, which weren't stored again
         names = list(values)
         with watch_put(self._notebook.router, engine, values, stored) as end:
@@ -99,7 +101,8 @@ class StoringMagics(NotebookMagics):
                 for name, value in values.items():
                     variable = variables[name] if args.replace else ""
                     same = unchanged(self._notebook, engine, name, variable, value)
-                    put = same or engine.put(value, name if len(values) == 1 else "")
+                    with noting(value) as memory[name]:
+                        put = same or engine.put(value, name if len(values) == 1 else "")
                     kept |= {name} if same else set()
                     new += [] if same else [put[0]]
                     stored.append(put)
@@ -119,8 +122,8 @@ class StoringMagics(NotebookMagics):
                     remarks.append("pinned")
                 value = values.pop(name)
                 if name in variables:
-                    variable = variables[name]
-                    self._notebook.bindings.note(variable, value, ref, "%put", name, about)
+                    variable, found = variables[name], memory[name]
+                    self._notebook.bindings.note(variable, value, ref, "%put", name, about, found)
                     del value
                     if args.replace:
                         remarks.append(self._replaced(engine, variable, ref, about))
