@@ -68,7 +68,8 @@ widgets         pure api checkpoints.timeline context core.snapshot engine.base 
 util            api errors ray_api ref
 cli             neutral api client.requests core.descriptions core.events core.instructions
                 result_cache.entries session_file.contents core.referrers core.snapshot engine
-                engines memory.segment report server.settings wire | msgspec numpy
+                engines mcp_server memory.segment report server.settings wire | msgspec numpy
+mcp_server      neutral api core.logs core.snapshot engine.base engine.queries | jupyter_client mcp
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash

@@ -19,6 +19,7 @@ from workbench.result_cache.code import texts_of
 from workbench.result_cache.conditions import read_state
 from workbench.result_cache.fingerprints import StoredFingerprints, key_of, of_facts, of_packed
 from workbench.result_cache.records import CacheRequest
+from workbench.serialization.buffer_digests import BufferDigests
 from workbench.surroundings.interpreter import working_directory
 
 
@@ -54,6 +55,7 @@ class CachedCells:
 
     def __init__(self) -> None:
         self._fingerprints = StoredFingerprints()
+        self._digests = BufferDigests()
 
     def looked_up(
         self,
@@ -69,7 +71,7 @@ class CachedCells:
         if asked is None:
             return cell
         assert originals.packed is not None
-        inputs = {"": of_packed(originals.packed)}
+        inputs = {"": of_packed(originals.packed, self._digests)}
         pending = [] if item is None else ["index", item]
         for name, ref in originals.names.items():
             assert isinstance(ref, ObjectRef)

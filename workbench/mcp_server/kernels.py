@@ -31,7 +31,7 @@ ADDRESS = "__import__('workbench').context.get().address"
 OVER = ("done", "failed", "stopped", "died")
 
 
-class Run:
+class AgentRun:
     """One execution. ``state``: queued, running, or how it ended."""
 
     def __init__(self, number: int, code: str, job: str = "") -> None:
@@ -70,11 +70,11 @@ class DrivenKernel:
         self._pid = pid
         self._manager: AsyncKernelManager | None = None
         self._client: Any = None
-        self._runs: dict[str, Run] = {}  # by message
+        self._runs: dict[str, AgentRun] = {}  # by message
         self._tasks: list[asyncio.Task[None]] = []
         self._beginning: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, AgentRun] = {}
         self.others: dict[str, Any] | None = None  # a cell that somebody else runs, and since when
         self.greeting = ""  # what loading the extension has said
 
@@ -99,7 +99,7 @@ class DrivenKernel:
                 asyncio.create_task(self._watch()),
             ]
             if self._persons is None:
-                run = Run(0, "%load_ext workbench")
+                run = AgentRun(0, "%load_ext workbench")
                 self._send(run)
                 await asyncio.wait_for(run.over.wait(), START)
                 self.greeting = run.output.read(0, 4000)["text"].strip()
@@ -156,33 +156,33 @@ class DrivenKernel:
 
     # -- running ----------------------------------------------------------------------------------
 
-    def run(self, code: str, job: str = "") -> Run:
+    def run(self, code: str, job: str = "") -> AgentRun:
         """Begin to execute code, after what was begun before; ``job``: its name in the session."""
-        run = self.runs[len(self.runs) + 1] = Run(len(self.runs) + 1, code, job)
+        run = self.runs[len(self.runs) + 1] = AgentRun(len(self.runs) + 1, code, job)
         self._begin(run, ASK.format("changed", {}))
         return run
 
     async def ask(self, expression: str, wait: float) -> str | None:
         """Return the value of an expression that is a text; None if the kernel is busy."""
-        run = Run(0, "")
+        run = AgentRun(0, "")
         self._begin(run, expression)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(run.over.wait(), wait)
         return run.answer
 
-    def stop(self, run: Run) -> None:
+    def stop(self, run: AgentRun) -> None:
         """Interrupt a run; one that hasn't begun is when it does."""
         run.stopping = True
         if run.state == "running" and self._pid is not None:
             os.kill(self._pid, signal.SIGINT)
 
-    def _begin(self, run: Run, expression: str) -> None:
+    def _begin(self, run: AgentRun, expression: str) -> None:
         """Send a run once there is a kernel: nobody waits for that."""
         task = asyncio.create_task(self._started(run, expression))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 
-    async def _started(self, run: Run, expression: str) -> None:
+    async def _started(self, run: AgentRun, expression: str) -> None:
         try:
             await self.start()
         except (SessionError, RuntimeError, OSError, TimeoutError) as error:
@@ -194,7 +194,7 @@ class DrivenKernel:
             else:
                 self._send(run, expression)
 
-    def _send(self, run: Run, expression: str = "") -> None:
+    def _send(self, run: AgentRun, expression: str = "") -> None:
         # An empty cell makes no history, and runs no hooks of cells.
         message = self._client.execute(
             run.code,

@@ -16,7 +16,7 @@ from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine
 from workbench.engine.queries import Jobs, Outputs
 from workbench.errors import SessionError
-from workbench.mcp_server.kernels import ADDRESS, ASK, DrivenKernel, Run
+from workbench.mcp_server.kernels import ADDRESS, ASK, AgentRun, DrivenKernel
 from workbench.mcp_server.outputs import RunOutput
 
 MOST_WAIT = 2.0
@@ -140,7 +140,7 @@ class ToolServer:
             return {"handle": running[0].number, "seconds": round(running[0].seconds, 3)}
         return self._kernel.others or {}
 
-    def _told(self, run: Run, cursor: int, limit: int) -> dict[str, Any]:
+    def _told(self, run: AgentRun, cursor: int, limit: int) -> dict[str, Any]:
         record, output = self._record(run), run.output
         state, seconds = run.state, run.seconds
         if record is not None:
@@ -159,14 +159,14 @@ class ToolServer:
             told["note"] = "The kernel ended. The next call starts another, with the variables."
         return told
 
-    def _stop(self, run: Run) -> None:
+    def _stop(self, run: AgentRun) -> None:
         record = self._record(run)
         if record is None:
             self._kernel.stop(run)
         elif self._engine is not None:
             self._engine.cancel([self._engine.borrow(record.id)])
 
-    async def _job_over(self, run: Run, wait: float) -> None:
+    async def _job_over(self, run: AgentRun, wait: float) -> None:
         """Wait for the end of a background cell, so many seconds."""
         if self._engine is None:
             await self._join()
@@ -182,7 +182,7 @@ class ToolServer:
         if address:
             self._engine = api.init(address=address, log_to_driver=False)
 
-    def _record(self, run: Run) -> JobRecord | None:
+    def _record(self, run: AgentRun) -> JobRecord | None:
         if not run.job or self._engine is None:
             return None
         with contextlib.suppress(SessionError):
@@ -195,7 +195,7 @@ class ToolServer:
         await self._kernel.close()
 
 
-async def _over(run: Run, wait: float) -> None:
+async def _over(run: AgentRun, wait: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(run.over.wait(), max(wait, 0.001))
 

@@ -18,7 +18,7 @@ from workbench.engine.base import Engine
 from workbench.engine.queries import Pack
 from workbench.ref import ObjectRef
 from workbench.result_cache.code import mentioned, own_modules
-from workbench.serialization.comparison import as_bytes
+from workbench.serialization.buffer_digests import BufferDigests
 from workbench.serialization.packing import OtherSide, PackedValues
 
 FORMAT = "1"
@@ -51,15 +51,16 @@ def fingerprint(engine: Engine, value: Any) -> Fingerprint:
     return of_packed(engine.ask(Pack(value, lambda: {"a value": value}, there))[0])
 
 
-def of_packed(packed: PackedValues) -> Fingerprint:
-    """Return the digest of packed values, whose code is apart."""
+def of_packed(packed: PackedValues, digests: BufferDigests | None = None) -> Fingerprint:
+    """Return the digest of packed values, whose code is apart. ``digests`` are known ones."""
+    digests = digests or BufferDigests()
     digest = xxhash.xxh3_128(packed.stream)
     codes = packed.code
     for code in codes:
         digest.update(repr(code_facts(code)).encode())
     for buffer in packed.buffers:
         digest.update(f"{buffer.dtype} {buffer.shape}".encode())
-        digest.update(as_bytes(buffer).data)
+        digest.update(digests.digest(buffer))
     modules = mentioned(codes) | {n for n in own_modules() if n.encode() in packed.stream}
     return Fingerprint(digest.digest(), tuple(packed.class_ids), frozenset(modules))
 
