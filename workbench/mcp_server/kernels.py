@@ -21,6 +21,9 @@ from workbench.mcp_server.outputs import RunOutput, error_of
 START = 30.0
 """Seconds that a kernel may take to start."""
 
+LATE = 0.5
+"""Seconds after a run's reply for which its output is waited for."""
+
 LINGER = "8h"
 """How long its own kernel's session is kept after this process, if no variable says so."""
 
@@ -43,11 +46,18 @@ class AgentRun:
         self.cell = 0  # as the kernel counts
         self.began = self.ended = time.monotonic()
         self.stopping = False
+        self.outcome = ""  # the state in which it ended, once the kernel has said so
+        self.is_shown = False  # all that it shows in the foreground is here
         self.over = asyncio.Event()
 
     @property
     def seconds(self) -> float:
         return (self.ended if self.state in OVER else time.monotonic()) - self.began
+
+    def end_if_shown(self) -> None:
+        """End once both channels are through: the reply may come before the output."""
+        if self.outcome and self.is_shown:
+            self.end(self.outcome)
 
     def end(self, state: str) -> None:
         if not self.over.is_set():
@@ -83,7 +93,7 @@ class DrivenKernel:
     async def start(self) -> None:
         """Have a kernel. SessionError if there is none, or it doesn't answer."""
         async with self._starting:
-            if self._client is not None and self._is_alive():
+            if self._client is not None and self.is_alive():
                 return
             await self._drop()
             if self._persons is not None:
@@ -119,7 +129,8 @@ class DrivenKernel:
             raise SessionError(f"The kernel didn't start: {error}") from None
         self._pid = getattr(self._manager.provisioner, "pid", None)
 
-    def _is_alive(self) -> bool:
+    def is_alive(self) -> bool:
+        """True if the process is there."""
         try:
             os.kill(self._pid or 0, 0)
             state = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -129,7 +140,7 @@ class DrivenKernel:
 
     async def _watch(self) -> None:
         """Note the kernel's death on all that it ran."""
-        while self._is_alive():
+        while self.is_alive():
             await asyncio.sleep(0.1)
         for run in self._runs.values():
             run.end("died")
@@ -161,6 +172,10 @@ class DrivenKernel:
         run = self.runs[len(self.runs) + 1] = AgentRun(len(self.runs) + 1, code, job)
         self._begin(run, ASK.format("changed", {}))
         return run
+
+    def begin(self) -> None:
+        """Start it, in the background."""
+        self._begin(AgentRun(0, ""), "")
 
     async def ask(self, expression: str, wait: float) -> str | None:
         """Return the value of an expression that is a text; None if the kernel is busy."""
@@ -223,6 +238,9 @@ class DrivenKernel:
             run.state, run.began = "running", time.monotonic()
             if run.stopping:
                 self.stop(run)
+        elif kind == "status":
+            run.is_shown = content["execution_state"] == "idle"
+            run.end_if_shown()
         elif kind == "execute_input":
             run.cell = content["execution_count"]
         elif kind == "stream":
@@ -244,11 +262,14 @@ class DrivenKernel:
         if told.get("status") == "ok":
             run.answer = str(literal_eval(told["data"]["text/plain"]))
         if content["status"] == "ok":
-            run.end("done")
+            run.outcome = "done"
         else:
             run.error = run.error or error_of(content)
             interrupted = run.stopping and run.error["name"] == "KeyboardInterrupt"
-            run.end("stopped" if interrupted else "failed")
+            run.outcome = "stopped" if interrupted else "failed"
+        run.end_if_shown()
+        # A kernel that was just connected to may have told the rest before we listened.
+        asyncio.get_running_loop().call_later(LATE, run.end, run.outcome)
 
 
 def connection_file(pid: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal
@@ -14,9 +15,9 @@ from mcp.server.mcpserver import MCPServer
 from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine
-from workbench.engine.queries import Jobs, Outputs
+from workbench.engine.queries import Jobs, Outputs, Summary
 from workbench.errors import SessionError
-from workbench.mcp_server.kernels import ADDRESS, ASK, AgentRun, DrivenKernel
+from workbench.mcp_server.kernels import ADDRESS, ASK, OVER, AgentRun, DrivenKernel
 from workbench.mcp_server.outputs import RunOutput
 
 MOST_WAIT = 2.0
@@ -155,6 +156,8 @@ class ToolServer:
         told |= {"changed": json.loads(run.answer)} if run.answer is not None else {}
         if run.state in ("queued", "running"):
             told["busy"] = self._busy()
+        if self._kernel.greeting and run.state in OVER:
+            told["session"], self._kernel.greeting = self._kernel.greeting, ""
         if run.state == "died":
             told["note"] = "The kernel ended. The next call starts another, with the variables."
         return told
@@ -191,7 +194,19 @@ class ToolServer:
                     return record
         return None
 
+    def begin(self) -> None:
+        """Have the kernel start while the program reads what there is."""
+        self._kernel.begin()
+
     async def close(self) -> None:
+        """Leave the session: it is kept, with what runs there, unless the kernel has left it."""
+        if self._engine is not None and self._kernel.is_alive():
+            from workbench import api
+
+            with contextlib.suppress(SessionError):
+                clients = self._engine.ask(Summary()).clients
+                if not [c for c in clients if c.role == "driver" and c.pid != os.getpid()]:
+                    api.shutdown()
         await self._kernel.close()
 
 
@@ -218,6 +233,7 @@ def serve(pid: int | None, reads_only: bool) -> int:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+        tools.begin()
         try:
             yield
         finally:

@@ -1,0 +1,123 @@
+"""`workbench mcp`, driven by the protocol's own client: no call blocks, all can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import TIMEOUT
+
+pytest.importorskip("mcp")
+
+Call = Callable[..., Awaitable[Any]]
+
+
+@asynccontextmanager
+async def server(directory: Path, *arguments: str, stays: bool = False) -> AsyncIterator[Call]:
+    """A client's calls of tools, as plain data. The session ends with it, unless it ``stays``."""
+    from mcp import Client, StdioServerParameters
+
+    environment = {
+        **os.environ,
+        "WORKBENCH_LINGER": "1m",
+        "WORKBENCH_WORKERS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    command = ["-m", "workbench", "mcp", *arguments]
+    how = StdioServerParameters(
+        command=sys.executable, args=command, env=environment, cwd=str(directory)
+    )
+    async with Client(how) as client:
+
+        async def call(tool: str, **arguments: Any) -> Any:
+            result = await client.call_tool(tool, arguments)
+            text = "".join(getattr(part, "text", "") for part in result.content)
+            assert len(text) < 8000
+            return text if result.is_error else json.loads(text)
+
+        async def names() -> list[str]:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+        call.names = names  # type: ignore[attr-defined]
+        yield call
+        if not stays and "--read-only" not in arguments:
+            await call("run", code="%workbench stop", wait=TIMEOUT)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), TIMEOUT * 3))
+
+
+def test_a_program_works_in_a_kernel_of_its_own(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path) as call:
+            made = await call("run", code="x = [1]\nprint('hi')", wait=TIMEOUT)
+            assert (made["state"], made["output"]["text"]) == ("done", "hi\n")
+            wrong = await call("run", code="a = 1\n1 / 0", wait=TIMEOUT)
+            assert (wrong["state"], wrong["error"]["line"]) == ("failed", 2)
+            flood = await call("run", code="print('x' * 100_000)", wait=TIMEOUT)
+            assert flood["output"]["left"] > 90_000
+            more = await call("job", handle=flood["handle"], cursor=99_990)
+            assert more["output"]["text"] == "x" * 10 + "\n"
+            await call("snapshot", action="undo")
+            await call("run", code="x.append(2)", wait=TIMEOUT)
+            await call("snapshot", action="undo")
+            assert (await call("run", code="x", wait=TIMEOUT))["output"]["text"] == "[1]\n"
+
+    run(test)
+
+
+def test_what_runs_is_stopped_and_what_waits_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path) as call:
+            await call("run", code="import threading", wait=TIMEOUT)
+            long = await call("run", code="threading.Event().wait()", wait=0.01)
+            next = await call("run", code="y = 5", wait=0.01)
+            assert (next["state"], next["busy"]["handle"]) == ("queued", long["handle"])
+            ended = await call("job", handle=long["handle"], stop=True, wait=TIMEOUT)
+            assert ended["state"] == "stopped"
+            assert (await call("job", handle=next["handle"], wait=TIMEOUT))["state"] == "done"
+            far = await call(
+                "run",
+                code="print('there', flush=True)\nthreading.Event().wait()",
+                background=True,
+                wait=TIMEOUT / 20,
+            )
+            assert (far["state"], far["job"]) == ("running", f"agent {far['handle']}")
+            ended = await call("job", handle=far["handle"], stop=True, wait=TIMEOUT)
+            assert (ended["state"], ended["output"]["text"]) == ("stopped", "there\n")
+
+    run(test)
+
+
+def test_variables_survive_the_kernel_and_the_server(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path, stays=True) as call:
+            await call("run", code="x = {'k': [1]}\ny = x['k']", wait=TIMEOUT)
+            code = f"import os\nos.kill(os.getpid(), {int(signal.SIGKILL)})"
+            died = await call("run", code=code, wait=TIMEOUT)
+            assert died["state"] == "died"
+            again = await call("run", code="x['k'] is y, x", wait=TIMEOUT)
+            assert again["output"]["text"] == "(True, {'k': [1]})\n"
+        async with server(tmp_path) as call:
+            again = await call("run", code="x['k'] is y, x", wait=TIMEOUT)
+            assert again["output"]["text"] == "(True, {'k': [1]})\n"
+
+    run(test)
+
+
+def test_one_that_only_reads_runs_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with server(tmp_path, "--read-only") as call:
+            assert await call.names() == ["state", "explain"]  # type: ignore[attr-defined]
+
+    run(test)
