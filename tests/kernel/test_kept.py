@@ -105,9 +105,12 @@ def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:
 def test_what_cant_be_stored_goes_with_the_cell_that_is_undone(kernel: Kernel) -> None:
     kernel.ok("%workbench keep")
     kernel.ok("x = 1")
-    made = kernel.ok("x = 2; lines = (n for n in [1])").number
+    raised = "\ntry: 1 / 0\nexcept Exception as error: e = error"
+    made = kernel.ok(f"x = 2; lines = (n for n in [1]){raised}").number
     kernel.ok("%undo")
-    assert "Not back: `lines`" in kernel.ok(f"%checkout {made}").text()
+    said = kernel.ok(f"%checkout {made}").text()
+    assert "Not back: `lines`" in said
+    assert "Not as before: `e` (without a traceback)." in said
     assert "lines" in kernel.ok("%workbench lost").results()[0]
     kernel.ok("%undo")
     kernel.ok("print(x, 'lines' in globals())")
@@ -119,8 +122,8 @@ def test_what_is_large_is_compared_when_the_notebook_is_idle(kernel: Kernel) -> 
     kernel.ok("k.SOON = k.LARGE = 0.0")
     kernel.ok("held = large[0]; held.append(1)")
     kernel.ok("held.append(2)")
-    done = "get_ipython().workbench._notebook.keeping.is_done"
-    assert eventually(lambda: kernel.value(done) == "True")
+    done = "All variables are kept."
+    assert eventually(lambda: kernel.ok("%workbench lost").results() == [done])
     kernel.restart(now=True)
     kernel.ok("%load_ext workbench")
     assert kernel.value("(large, held is large[0])") == "([[0, 1, 2]], True)"
@@ -152,3 +155,12 @@ def test_an_ended_session_takes_no_variable_along(kernel: Kernel) -> None:
     for line in ("%undo", "%workbench lost"):
         assert "Nothing is kept" in kernel.failure(line)
     assert kernel.value("x") == "[1]"
+
+
+def test_variables_are_kept_after_the_extension_was_loaded_anew(kernel: Kernel) -> None:
+    kernel.ok("%workbench keep\nx = [1]")
+    assert "From now on" in kernel.ok("%reload_ext workbench").text()
+    kernel.ok("x.append(2)")
+    kernel.ok("%undo")
+    assert kernel.value("x") == "[1]"
+    assert "aren't kept in this" in kernel.ok("%workbench stop\n%workbench start").text()

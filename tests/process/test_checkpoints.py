@@ -19,6 +19,8 @@ from workbench.checkpoints.records import Checkpoint
 from workbench.checkpoints.timeline import MOST, Timeline
 from workbench.engine.base import Engine
 from workbench.engine.queries import Names
+from workbench.serialization import buffer_digests
+from workbench.serialization.known_memory import marked
 
 BUFFER = 200_000  # bytes of an array that is stored on its own
 
@@ -45,7 +47,7 @@ class Notebook:
 
     def open(self, then: Checkpoint) -> dict[str, Any]:
         """Go back to a checkpoint; return the variables."""
-        found = opened(self.engine, then.parts, then, self.names)
+        found = opened(self.engine, then.groups, then, self.names)
         assert not found.failed
         self.keeper.adopt(then, found)
         return self.names
@@ -130,7 +132,7 @@ def test_only_what_changed_is_stored(notebook: Notebook, session: Engine) -> Non
     second = notebook.run("pair[1][7] = 3; text = 'short'")
     assert second.changed == ("text", "pair")
     assert stored(session) < BUFFER * 3.5
-    assert notebook.run("pair[0].sum()").parts[0].box == first.parts[0].box or not second.deleted
+    assert notebook.run("pair[0].sum()").groups[0].box == first.groups[0].box or not second.deleted
     assert notebook.run("del pair").deleted == ("pair",)
 
 
@@ -149,11 +151,15 @@ def test_code_that_means_something_else_now_is_not_taken_for_what_it_was(
 
 
 def test_what_cannot_be_stored_is_said_until_it_can(notebook: Notebook) -> None:
-    then = notebook.run("rows = (n for n in [1]); held = [rows, 1]; text = open('/dev/null')")
-    assert {n: each.cell for n, each in then.lost.items()} == {"rows": 1, "held": 1, "text": 1}
+    cell = "rows = (n for n in [1]); held = [rows, 1]; text = open('/dev/null')"
+    then = notebook.run(
+        f"{cell}; whole = globals(); import weakref; end = weakref.finalize(np, dict)"
+    )
+    names = ("rows", "held", "text", "whole", "end")
+    assert {n: each.cell for n, each in then.lost.items()} == dict.fromkeys(names, 1)
     assert "open file" in then.lost["text"].why
-    assert then.names == ["np"]
-    then = notebook.run("held.pop(0); text.close(); text = 'read'", "held")
+    assert then.names == ["np", "weakref"]
+    then = notebook.run("held.pop(0); text.close(); text = 'read'; del whole, end", "held")
     assert sorted(then.lost) == ["rows"]
     assert notebook.open(then)["held"] == [1]
 
@@ -276,6 +282,21 @@ def test_the_oldest_go_but_for_the_ends_of_branches(timeline: Timeline) -> None:
     assert len(numbers) == MOST + 2
 
 
+def test_a_second_kernel_of_a_notebook_leaves_nothing(
+    session: Engine, timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeline.record(empty(1, None))
+    with monkeypatch.context() as patched:
+        patched.setattr("os.getpid", lambda: 0)  # the first one is at work
+        second = Timeline(session, "kept:test")
+        assert not second.load()
+        second.record(empty(1, None))
+    assert session.ask(Names("kept:")) == ["kept:test"]
+    second.forget()
+    second.close()
+    assert session.ask(Names("kept:")) == ["kept:test"]
+
+
 def test_writes_to_memory_that_another_variable_shows_are_seen(notebook: Notebook) -> None:
     """Watching a part's whole anew forgets what was known of the part."""
     first = notebook.run("part = np.zeros(400_000)[:300_000]")
@@ -299,7 +320,7 @@ def test_what_could_not_be_opened_is_not_taken_for_what_is_stored(notebook: Note
     cell = "class Shy:\n    def __setstate__(self, it): assert np.ready; vars(self).update(it)"
     then = notebook.run(f"np.ready = False\n{cell}\nshy = Shy(); shy.x = 1")
     notebook.run("shy.x = 2")
-    found = opened(notebook.engine, then.parts, then, notebook.names)
+    found = opened(notebook.engine, then.groups, then, notebook.names)
     assert {*found.failed} == {"shy"}
     notebook.keeper.adopt(then, found)
     now = notebook.run("np.ready = True")
@@ -331,6 +352,20 @@ def test_windows_of_an_array_stay_windows(notebook: Notebook) -> None:
     notebook.run("view = far = 0")
     notebook.open(then)
     assert notebook.value("view[5, 5], view.strides, far[8, 7]") == (10.0, (8, 8), 7.0)
+
+
+def test_what_views_of_one_block_show_is_not_read_again(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if marked(np.zeros(1_000_000)) is None:
+        pytest.skip("this Linux, or this container, doesn't tell which pages were written")
+    then = notebook.run("array = np.zeros(400_000); left, right = array[:300_000], array[100_000:]")
+    notebook.open(then)
+    last = notebook.run("left[150_000] = 5")
+    with monkeypatch.context() as patched:
+        patched.setattr(buffer_digests, "digest_of", None)
+        notebook.run("")
+    assert notebook.open(last)["right"][50_000] == 5
 
 
 def test_an_array_in_a_bytearray_is_said_to_be_lost(notebook: Notebook) -> None:

@@ -45,7 +45,7 @@ class Buffers(BufferDigests):
         return found, ref
 
     def remember(self, refs: Mapping[bytes, ObjectRef]) -> None:
-        """Note buffers that an earlier kernel, or another part, has stored."""
+        """Note buffers that an earlier kernel, or another group, has stored."""
         self._stored.update(refs)
 
     def opened(self, array: Array, sealed: Mapping[int, bytes]) -> None:

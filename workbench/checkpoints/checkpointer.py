@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.checkpoints.groups import VariableGroup, look, look_at_most, overlap, reason
 from workbench.checkpoints.opening import OpenedVariables
-from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
+from workbench.checkpoints.records import Checkpoint, Lost
 from workbench.checkpoints.storing import Storing
 from workbench.engine.base import Engine
 from workbench.expressions import describe
@@ -73,16 +73,11 @@ class Checkpointer:
         """True if all variables were compared since the cell's end."""
         return not self._due
 
-    @property
-    def parts(self) -> tuple[StoredGroup, ...]:
-        """What is stored of the variables."""
-        groups = {id(group): group for group in self._groups.values()}
-        return tuple(part for group in groups.values() if (part := group.stored()) is not None)
-
     def checkpoint(
         self, number: int, before: int | None, source: str, seconds: float
     ) -> Checkpoint:
         """Return the checkpoint of the last cell, as far as its variables were compared."""
+        groups = {id(group): group.as_stored() for group in self._groups.values()}
         return Checkpoint(
             number,
             before,
@@ -90,7 +85,7 @@ class Checkpointer:
             source,
             time.time(),
             seconds,
-            self.parts,
+            tuple(filter(None, groups.values())),
             dict(self.plain),
             dict(self.modules),
             dict(self.lost),
@@ -115,7 +110,7 @@ class Checkpointer:
         new = {name for name, value in now.items() if self._is_new(name, value)}
         # What can't be stored is tried again once a cell names it: to say why takes long.
         self._due |= dict.fromkeys((*self._groups, *new, *(self.lost.keys() & {*named})))
-        # A part whose code has another meaning under its name now would be opened with that.
+        # A group whose code has another meaning under its name now would be opened with that.
         gone = new.union(self.deleted)
         at_once = new | {n for n, each in self._groups.items() if each.seen.uses & gone}
         at_once |= {name for name in self._due if not (name in self._groups or name in self.lost)}
@@ -199,7 +194,7 @@ class Checkpointer:
                 continue
             for each in before.values():
                 if each.names == group.names:
-                    group.part, group.contents = each.part, each.contents
+                    group.stored, group.contents = each.stored, each.contents
             others = self._belonging(group)
             if others:
                 joined = {*group.names}.union(*(self._dissolve(each) for each in others))
@@ -318,19 +313,19 @@ class Checkpointer:
         are as they were compared."""
         self.cell, self.changed, self.deleted = checkpoint.cell, {}, ()
         self.plain, self.modules = dict(checkpoint.plain), dict(checkpoint.modules)
-        before = {(g.part.box, g.part.place): g for g in self._groups.values() if g.part}
+        before = {(g.stored.box, g.stored.place): g for g in self._groups.values() if g.stored}
         self._groups, self._owners, self._due = {}, {}, {}
         now, tried = self._namespace, self._tried
         self.lost = {n: e for n, e in self.lost.items() if n in now and tried.get(n) == id(now[n])}
-        for part in sorted(checkpoint.parts, key=lambda part: not part.is_code):
-            if not found.failed.keys().isdisjoint(part.names):
+        for stored in sorted(checkpoint.groups, key=lambda stored: not stored.is_code):
+            if not found.failed.keys().isdisjoint(stored.names):
                 continue  # the variables aren't what it has
-            group = before.get((part.box, part.place))
-            if group is None or not found.values.keys().isdisjoint(part.names):
-                group = self._look(part.names)
-                if group is None or group.names != part.names:
+            group = before.get((stored.box, stored.place))
+            if group is None or not found.values.keys().isdisjoint(stored.names):
+                group = self._look(stored.names)
+                if group is None or group.names != stored.names:
                     continue
-                self._storing.adopt(group, part, found.sealed)
+                self._storing.adopt(group, stored, found.sealed)
             self._enter(group)
 
 

@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from sys import getrefcount
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,14 +25,14 @@ from workbench.engine.queries import Pack
 from workbench.errors import SerializationError, StoreFullError
 from workbench.expressions import describe
 from workbench.ref import ObjectRef
-from workbench.serialization.arrays import owner_of
+from workbench.serialization.arrays import Array, owner_of
 from workbench.serialization.comparison import PATIENCE, is_sealed
 from workbench.serialization.object_state import FIXED, travels_by_value
 from workbench.serialization.packing import OtherSide, PackedValues
 from workbench.serialization.process_bound import bound_to_process
-from workbench.serialization.shared_memory import bounds
+from workbench.serialization.shared_memory import arrays_of, bounds, is_of_pandas
 
-_ALONE = FIXED | {tuple, frozenset, ObjectRef, CellType}
+_ALONE = FIXED | {tuple, frozenset, ObjectRef}
 """Types whose instances may be two objects afterwards, where they were one: they can't change."""
 
 
@@ -44,6 +45,7 @@ class GroupPickle(NamedTuple):
     ``links``: ids of the objects in them that can change; ``spans``: the memory of their arrays,
     from address to address, in order. Variables that have one in common belong together. ``digest``
     is that of the pickle, without its buffers; ``uses``: names of the code that it refers to.
+    ``altered``: variables that a pickle doesn't have as they are, and why.
     ``packed`` and ``held``, the objects of ``links``, keep alive what the variables have, and what
     pickling them has made; None once it is stored.
     """
@@ -55,13 +57,14 @@ class GroupPickle(NamedTuple):
     spans: list[tuple[int, int]]
     uses: frozenset[str]
     seconds: float
+    altered: Mapping[str, str]
 
 
 @dataclass(eq=False)
 class VariableGroup:
     """Variables that are stored together, as they were compared after a cell.
 
-    ``ids`` are those of the values, ``kinds`` their types. ``part`` is what is stored of them;
+    ``ids`` are those of the values, ``kinds`` their types. ``stored`` is what is stored of them;
     ``contents`` are the digests of its pickle and its buffers. ``full``: why it couldn't be stored.
     """
 
@@ -72,19 +75,17 @@ class VariableGroup:
     is_code: bool
     kinds: Mapping[str, str]
     contents: tuple[bytes, ...] = ()
-    part: StoredGroup | None = None
+    stored: StoredGroup | None = None
     full: StoreFullError | None = None
 
     def let_go(self) -> None:
         """Drop what keeps the variables' objects alive."""
         self.seen = self.seen._replace(packed=None, held=None)
 
-    def stored(self) -> StoredGroup | None:
+    def as_stored(self) -> StoredGroup | None:
         """Return what is stored, with the last cell after which it was compared."""
-        part, kinds = self.part, self.kinds
-        return part and dataclasses.replace(
-            part, since=self.since, is_code=self.is_code, kinds=kinds
-        )
+        now: dict[str, Any] = {"since": self.since, "is_code": self.is_code, "kinds": self.kinds}
+        return self.stored and dataclasses.replace(self.stored, **now, altered=self.seen.altered)
 
 
 def look(
@@ -115,14 +116,19 @@ def look(
     paused = gc.isenabled()  # for a million objects, collection would quadruple the time
     gc.disable()
     try:
-        held, spans, uses = _sorted(_met(memo), code)
+        held, spans, uses, others = _sorted(_met(memo), code, namespace)
     finally:
         if paused:
             gc.enable()
     digest = xxhash.xxh3_128_digest(packed.stream)
     seconds = max(time.thread_time() - began, (time.monotonic() - at) / PATIENCE)
     links = frozenset(map(id, held))
-    return GroupPickle(packed, held, digest, links, _joined(spans), frozenset(uses), seconds)
+    if id(namespace) in links:
+        raise SerializationError("it has all variables of the notebook, as globals() does")
+    names = {id(value): [name] for name, value in values.items()}
+    altered = {name: why for obj, why in others for name in names.get(id(obj), values)}
+    spans = _joined(spans)
+    return GroupPickle(packed, held, digest, links, spans, frozenset(uses), seconds, altered)
 
 
 def look_at_most(
@@ -169,10 +175,15 @@ def reason(error: Exception) -> str:
 
 
 def _sorted(
-    met: Iterator[tuple[Any, bool]], code: Mapping[int, str]
-) -> tuple[list[Any], list[tuple[int, int]], set[str]]:
-    """Return the objects that can change, the memory of arrays, and names of code."""
+    met: Iterator[tuple[Any, bool]], code: Mapping[int, str], namespace: dict[str, Any]
+) -> tuple[list[Any], list[tuple[int, int]], set[str], list[tuple[Any, str]]]:
+    """Return the objects that can change, the memory of arrays, names of code, and objects that
+    don't come back as they are, with the reasons."""
     held: list[Any] = []
+    shown: list[Array] = []
+    of_pandas: set[int] = set()
+    others: list[tuple[Any, str]] = []
+    of_functions: dict[int, dict[str, Any]] = {}
     spans: list[tuple[int, int]] = []
     uses: set[str] = set()
     owners: dict[int, Any] = {}
@@ -184,17 +195,48 @@ def _sorted(
                 spans.append(bounds(obj))
                 owner = owner_of(obj)
                 owners[id(owner)] = owner
+                if stays:
+                    shown.append(obj)
             if stays:
                 held.append(obj)
+            if type(obj) is np.memmap:
+                others.append((obj, "file"))
         elif not isinstance(obj, type | FunctionType):
             held.append(obj)
         elif travels_by_value(obj):
             held += [obj, *(getattr(obj, "__closure__", None) or ())]
+            names = getattr(obj, "__globals__", namespace)
+            if names is not namespace and "__spec__" not in names:  # nor a module's
+                of_functions[id(names)] = names
+    kinds = {n for n in {*map(type, held)} if issubclass(n, BaseException) or is_of_pandas(n)}
+    for obj in [each for each in held if type(each) in kinds] if kinds else ():
+        if not isinstance(obj, BaseException):
+            of_pandas.update(map(id, arrays_of(obj)))
+        elif obj.__traceback__ is not None:
+            others.append((obj, "traceback"))
+    if of_functions:
+        others += [(each, "globals") for each in held if id(each) in of_functions]
+        held += of_functions.values()
     for obj in held:
         if id(obj) in owners:
             raise SerializationError(f"an array has memory of another object, {describe(obj)}")
     held += [owner for owner in owners.values() if owner is not None]
-    return held, spans, uses
+    return held, spans, uses, others + [(each, "memory") for each in _apart(shown, of_pandas)]
+
+
+def _apart(arrays: list[Array], of_pandas: set[int]) -> Iterator[Array]:
+    """Yield arrays that show the same memory, but won't afterwards: of objects or texts, which
+    aren't stored as bytes, or one of them a part of an object of pandas."""
+    spans = sorted(((*bounds(each), each) for each in arrays), key=lambda each: each[:2])
+    last_end, last = 0, None
+    for begin, end, array in spans:
+        if begin < last_end and last is not None:
+            both = len({id(last), id(array)} & of_pandas)
+            alone = [n for n in (last, array) if n.dtype.hasobject or n.dtype.kind == "T"]
+            if both == 1 or (alone and not both):
+                yield from (last, array)
+        if end > last_end:
+            last_end, last = end, array
 
 
 def overlap(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> bool:
@@ -260,7 +302,7 @@ def _temporary(places: dict[int, tuple[int, Any]]) -> set[int]:
 
 def _is_function(obj: Any) -> bool:
     """True for a function of a library, as each makes its own type for: it travels by name."""
-    is_named = callable(obj) and not isinstance(obj, type | FunctionType)
+    is_named = callable(obj) and not isinstance(obj, type | FunctionType | _lru_cache_wrapper)
     return is_named and hasattr(obj, "__qualname__")
 
 

@@ -41,18 +41,18 @@ def prepare(checkpoint: Checkpoint) -> str:
 
 def opened(
     engine: Engine,
-    parts: Iterable[StoredGroup],
+    groups: Iterable[StoredGroup],
     checkpoint: Checkpoint,
     namespace: dict[str, Any],
 ) -> OpenedVariables:
-    """Build the variables of some parts, and bind them.
+    """Build the variables of some groups, and bind them.
 
     Imports modules and runs the code that rebuilds objects: only in the main thread. Large arrays
     are mapped, and copied page by page when they are written.
     """
-    parts = sorted(parts, key=lambda part: not part.is_code)
-    refs = {digest: ref for part in parts for digest, ref in part.buffers.items()}
-    boxes = {part.box.id: part.box for part in parts}
+    groups = sorted(groups, key=lambda group: not group.is_code)
+    refs = {digest: ref for group in groups for digest, ref in group.buffers.items()}
+    boxes = {group.box.id: group.box for group in groups}
     boxed = dict(zip(boxes, engine.get([*boxes.values()], None, False), strict=True))
     buffers = engine.get([*refs.values()], None, False)
     stored = {digest: each.array for digest, each in zip(refs, buffers, strict=True)}
@@ -64,8 +64,8 @@ def opened(
             found.failed[name] = Lost(f"module {module}", str(error), checkpoint.cell)
     found.values.update(checkpoint.plain)
     namespace |= found.values
-    for part in parts:
-        pickle: Pickle = boxed[part.box.id].pickles[part.place]
+    for group in groups:
+        pickle: Pickle = boxed[group.box.id].pickles[group.place]
         buffers = [
             stored[each] if each in stored else np.frombuffer(each, np.uint8)
             for each in pickle.buffers
@@ -75,8 +75,8 @@ def opened(
             with earlier_states():
                 values: Mapping[str, Any] = packed.open(_WHERE, namespace=namespace)[0]
         except Exception as error:
-            lost = Lost("", str(error).partition("\n")[0], part.since)
-            found.failed.update(dict.fromkeys(part.names, lost))
+            lost = Lost("", str(error).partition("\n")[0], group.since)
+            found.failed.update(dict.fromkeys(group.names, lost))
         else:
             namespace |= values
             found.values.update(values)

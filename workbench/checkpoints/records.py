@@ -1,4 +1,4 @@
-"""What is stored of a notebook's variables: checkpoints and their parts. Only records."""
+"""What is stored of a notebook's variables: checkpoints and their groups. Only records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class StoredGroup:
     ``box`` is the stored `KeptPickles` that have theirs at ``place``; ``buffers`` are its large
     buffers, by digest, each stored on its own. ``uses`` are names of functions and classes that
     the pickle refers to; ``is_code``: it has those. ``since`` is the last cell after which the
-    variables were compared. ``kinds``: their types, in words.
+    variables were compared. ``kinds``: their types, in words. ``altered``: those that don't come
+    back as they were, and what is other: a key of `report.checkpoints.ALTERED`.
     """
 
     names: tuple[str, ...]
@@ -43,10 +44,11 @@ class StoredGroup:
     is_code: bool = False
     since: int = 0
     kinds: Mapping[str, str] = field(default_factory=dict)
+    altered: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pickle(NamedTuple):
-    """What a box has for each part. A buffer that is stored on its own, as one of the part's
+    """What a box has for each group. A buffer that is stored on its own, as one of the group's
     ``buffers``, is its digest here."""
 
     stream: bytes
@@ -55,7 +57,7 @@ class Pickle(NamedTuple):
 
 
 class KeptPickles(NamedTuple):
-    """What a box has: the pickles of the parts that were stored together."""
+    """What a box has: the pickles of the groups that were stored together."""
 
     pickles: list[Pickle]
 
@@ -82,7 +84,7 @@ class Checkpoint:
     source: str
     when: float
     seconds: float
-    parts: tuple[StoredGroup, ...]
+    groups: tuple[StoredGroup, ...]
     plain: Mapping[str, Any]
     modules: Mapping[str, str]
     lost: Mapping[str, Lost]
@@ -94,18 +96,23 @@ class Checkpoint:
     @property
     def names(self) -> list[str]:
         """All variables in it."""
-        return [*self.plain, *self.modules, *(name for part in self.parts for name in part.names)]
+        return [*self.plain, *self.modules, *(name for each in self.groups for name in each.names)]
+
+    @property
+    def altered(self) -> dict[str, str]:
+        """Variables that don't come back as they were, and what is other."""
+        return {name: why for group in self.groups for name, why in group.altered.items()}
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its parts take in the store; those of other checkpoints may be the same."""
-        return sum(part.nbytes for part in self.parts)
+        """Bytes that its groups take in the store; those of other checkpoints may be the same."""
+        return sum(group.nbytes for group in self.groups)
 
     @property
     def not_compared(self) -> dict[str, int]:
         """Variables that weren't compared after the cell, and the last cell after which they
         were."""
-        return {n: p.since for p in self.parts if p.since != self.cell for n in p.names}
+        return {n: p.since for p in self.groups if p.since != self.cell for n in p.names}
 
 
 @dataclass(frozen=True, slots=True)

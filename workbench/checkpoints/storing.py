@@ -31,7 +31,7 @@ class Storing:
         for group in groups:
             packed, digests = group.seen.packed, self._digests(group)
             assert packed is not None
-            if group.part is None or group.contents != (group.seen.digest, *digests):
+            if group.stored is None or group.contents != (group.seen.digest, *digests):
                 own: dict[bytes, ObjectRef] = {}
                 try:
                     buffers = [
@@ -54,7 +54,7 @@ class Storing:
             assert group.seen.packed is not None
             assert ref is not None
             nbytes = len(box[place].stream) + sum(b.nbytes for b in group.seen.packed.buffers)
-            group.part = StoredGroup(group.names, ref, place, own, group.seen.uses, nbytes)
+            group.stored = StoredGroup(group.names, ref, place, own, group.seen.uses, nbytes)
         for group in groups:
             group.let_go()
         return [group for group, _ in stored]
@@ -73,12 +73,12 @@ class Storing:
         digest, own[digest] = self._buffers.store(buffer, digest)
         return digest
 
-    def adopt(self, group: VariableGroup, part: StoredGroup, sealed: Mapping[int, bytes]) -> None:
-        """Take a group, just opened from a part, for what that has."""
-        self._buffers.remember(part.buffers)
+    def adopt(self, group: VariableGroup, stored: StoredGroup, sealed: Mapping[int, bytes]) -> None:
+        """Take a group, just opened from a stored one, for what that has."""
+        self._buffers.remember(stored.buffers)
         assert group.seen.packed is not None
         for each in group.seen.packed.buffers:
             self._buffers.opened(each, sealed)
-        group.part = part
+        group.stored = stored
         group.contents = group.seen.digest, *self._digests(group)
         group.let_go()

@@ -25,12 +25,13 @@ class Timeline:
     """All checkpoints, by number; each branch's last one.
 
     What it `publish`es is one object; so a kernel that dies leaves all of a checkpoint, or none.
+    If another kernel has that ``name``, this one has none, and what it keeps ends with it.
     The oldest checkpoints go when there are more than `MOST`, or when the store is full.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        self._name = name
+        self.name = name
         self._known: dict[int, tuple[Checkpoint, ObjectRef]] = {}
         self.branches: dict[str, int] = {}
         self.branch = MAIN
@@ -38,13 +39,13 @@ class Timeline:
 
     def load(self) -> bool:
         """Read what an earlier kernel has published; True if there is something."""
-        ref = self._engine.ask(Lookup(self._name))
+        ref = self._engine.ask(Lookup(self.name))
         if ref is None:
             return False
         (history,) = self._engine.get([ref], None, False)
         there = {client.pid for client in self._engine.ask(Summary()).clients} - {os.getpid()}
         if history.process in there:  # another kernel of this name is at work
-            self._name += f" {os.getpid()}"
+            self.name = ""
             return False
         refs = list(history.checkpoints.values())
         found = self._engine.get(refs, None, False)
@@ -122,7 +123,7 @@ class Timeline:
     def publish(self) -> None:
         refs = {number: ref for number, (_, ref) in self._known.items()}
         history = CheckpointTree(refs, dict(self.branches), self.branch, os.getpid())
-        self._engine.put(history, self._name)
+        self._engine.put(history, self.name)
 
     def close(self) -> None:
         """Let go of the checkpoints; what is published stays."""
@@ -131,4 +132,4 @@ class Timeline:
     def forget(self) -> None:
         """Drop everything, also for later kernels."""
         self._known, self.branches, self.branch = {}, {}, MAIN
-        self._engine.name(None, self._name)
+        self._engine.name(None, self.name)

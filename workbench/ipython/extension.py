@@ -85,10 +85,10 @@ class Extension:
         self._reloads.attach()
         self._tells = True
 
-    def detach(self) -> None:
-        """Restore the shell to its earlier state."""
+    def detach(self) -> bool:
+        """Restore the shell to its earlier state. True if variables were kept."""
         context.watch(None)
-        self._notebook.keeping.leave()
+        kept = self._notebook.keeping.leave()
         self._reloads.detach()
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         self._notebook.settings.close()
@@ -109,6 +109,7 @@ class Extension:
             for kind, names in magics.magics.items():
                 for name in names:
                     manager.magics[kind].pop(name, None)
+        return kept
 
     def _meet(self, engine: Engine, replaced: Engine | None) -> None:
         """Attach to a new session, whatever starts it: its output goes to this shell's cells."""
@@ -134,7 +135,8 @@ class Extension:
 
     def bring_back(self, engine: Engine) -> None:
         """Bring back the variables that an earlier kernel kept in a session, and print a line."""
-        if line := self._notebook.keeping.meet(engine, config.load().keep):
+        keep = vars(self._shell).pop("workbench_kept", False) or config.load().keep
+        if line := self._notebook.keeping.meet(engine, keep):
             print(line)
 
     def _kernel_shuts_down(self, restart: bool) -> Any:

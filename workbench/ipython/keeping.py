@@ -7,13 +7,13 @@ import ast
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from workbench import context
 from workbench.checkpoints.checkpointer import Checkpointer
-from workbench.checkpoints.opening import OpenedVariables, opened, prepare
+from workbench.checkpoints.opening import opened, prepare
 from workbench.checkpoints.records import Checkpoint, Lost, StoredGroup
 from workbench.checkpoints.timeline import Timeline, kept_name
 from workbench.engine.base import Engine
@@ -24,6 +24,7 @@ from workbench.ipython.running_cell import RunningCell
 from workbench.report import checkpoints as texts
 from workbench.report.checkpoints import LostTable
 from workbench.report.history import CellHistory
+from workbench.system.ki_protection import ki_protection
 
 IDLE = 0.05
 """Seconds after a cell's end until what is left of its variables is compared, one by one."""
@@ -109,7 +110,7 @@ class Keeping:
         before = dict(self._variables)
         own = {*self._names()}
         failed = prepare(present)
-        found = self._open(session, present, present.parts)
+        found = opened(engine, present.groups, present, self._variables)
         stays = [n for n in found.values if n in own and not _is_same(before[n], found.values[n])]
         session.missing = {**present.lost, **found.failed}
         session.keeper.adopt(present, found)
@@ -128,11 +129,14 @@ class Keeping:
             kept.check_out = partial(self._check_out, asyncio.get_running_loop())
         return session
 
-    def leave(self) -> None:
-        """End with a session, or with a kernel that ends: what is kept stays."""
+    def leave(self) -> bool:
+        """End with a session, or with a kernel that ends: what is kept stays. True if variables
+        were kept."""
         session, self._session = self._session, None
-        if session is not None:
-            session.timeline.close()
+        if session is None:
+            return False
+        session.timeline.close()
+        return session.engine.end_reason is None
 
     def cell_begins(self) -> None:
         self._began = time.perf_counter()
@@ -200,7 +204,8 @@ class Keeping:
         present = session.timeline.present
         assert present is not None
         seconds = time.perf_counter() - began
-        return texts.kept_text(present, seconds, engine.ask(Summary()).linger)
+        linger = engine.ask(Summary()).linger if session.timeline.name else 0.0
+        return texts.kept_text(present, seconds, linger)
 
     def stop(self) -> str:
         """Keep the variables no longer, and forget what was kept."""
@@ -265,21 +270,12 @@ class Keeping:
     def history(self) -> CellHistory:
         return CellHistory(*self._kept().timeline.shown)
 
-    @property
-    def is_done(self) -> bool:
-        """True if all variables were compared since the last cell."""
-        return self._kept().keeper.is_done
-
-    def finish(self) -> None:
-        """Compare what waits until the notebook is idle."""
-        self._kept().finish()
-
     def lost(self) -> LostTable:
         session = self._kept()
         present, there = session.timeline.present, self._variables
         missing = {name: each for name, each in session.missing.items() if name not in there}
         lost = session.keeper.lost | missing
-        return LostTable(lost, present.not_compared if present else {})
+        return LostTable(lost, *((present.not_compared, present.altered) if present else ({}, {})))
 
     def _kept(self) -> _KeptSession:
         if self._session is None or self._session.engine.end_reason is not None:
@@ -292,39 +288,39 @@ class Keeping:
         session.finish()
         present = session.timeline.present
         assert present is not None
-        changed, parts = _differing(present, target)
-        found = self._open(session, target, parts)
-        for name in (*present.names, *present.lost):
-            if name not in target.names and name not in target.lost:
-                self._variables.pop(name, None)
+        changed, groups = _differing(present, target)
+        refs = [ref for group in groups for ref in (group.box, *group.buffers.values())]
+        there = session.engine.get(refs, None, False)  # may wait, for the disk: Ctrl-C is heard
+        with ki_protection():  # all is set back, or nothing: also the attributes of classes
+            found = opened(session.engine, groups, target, self._variables)
+            for name in (*present.names, *present.lost):
+                if name not in target.names and name not in target.lost:
+                    self._variables.pop(name, None)
+            session.timeline.move(target, branch)
+            self._moved |= self._running.is_running
+        del there
         session.keeper.adopt(target, found)
-        session.timeline.move(target, branch)
-        self._moved |= self._running.is_running
         stays = [name for name in target.lost if name in self._variables]
         gone = {name: each for name, each in target.lost.items() if name not in stays}
         session.missing = {**gone, **found.failed}
-        return printable(texts.moved_text(target, changed, session.missing, stays))
-
-    def _open(
-        self, session: _KeptSession, target: Checkpoint, parts: Sequence[StoredGroup]
-    ) -> OpenedVariables:
-        return opened(session.engine, parts, target, self._variables)
+        altered = {n: why for n, why in target.altered.items() if n in found.values}
+        return printable(texts.moved_text(target, changed, session.missing, stays, altered))
 
 
 def _differing(present: Checkpoint, target: Checkpoint) -> tuple[list[str], list[StoredGroup]]:
-    """Return the variables in which two checkpoints differ, and the parts of the target that must
+    """Return the variables in which two checkpoints differ, and the groups of the target that must
     be opened: if code differs, also those that refer to it."""
-    same = {(part.box, part.place) for part in present.parts}
-    parts = [part for part in target.parts if (part.box, part.place) not in same]
-    differ = {name for part in parts for name in part.names}
+    same = {(group.box, group.place) for group in present.groups}
+    groups = [group for group in target.groups if (group.box, group.place) not in same]
+    differ = {name for group in groups for name in group.names}
     for table in ("plain", "modules"):
         now: Mapping[str, Any] = getattr(present, table)
         then: Mapping[str, Any] = getattr(target, table)
         differ |= {name for name in then if name not in now or not _is_same(now[name], then[name])}
     differ |= {n for n in present.names if n not in target.names and n not in target.lost}
-    code = {name for part in parts if part.is_code for name in part.names}
-    parts += [p for p in target.parts if p not in parts and p.uses & code]
-    return sorted(differ), parts
+    code = {name for group in groups if group.is_code for name in group.names}
+    groups += [p for p in target.groups if p not in groups and p.uses & code]
+    return sorted(differ), groups
 
 
 def _names_in(source: str) -> set[str]:

@@ -48,6 +48,6 @@ def unload(shell: Any) -> None:
     """End the session, and undo what `load` did."""
     extension = getattr(shell, "workbench", None)
     if extension is not None:
-        extension.detach()
+        shell.workbench_kept = extension.detach()  # `%reload_ext` goes on with it
         del shell.workbench
     lifecycle.shutdown()

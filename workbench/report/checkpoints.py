@@ -35,6 +35,14 @@ NAMELESS = (
     "`%workbench start --session NAME --keep 8h`."
 )
 
+ALTERED = {
+    "file": "as an ordinary array",
+    "globals": "without being its functions' globals",
+    "memory": "in memory of its own",
+    "traceback": "without a traceback",
+}
+"""What is other of a variable that comes back."""
+
 LONG = 3600.0
 """Seconds for which a session is kept that need no hint."""
 
@@ -43,7 +51,7 @@ MOST_NAMED = 4
 
 
 def kept_text(checkpoint: Checkpoint, seconds: float, linger: float) -> str:
-    """Return the line of ``%workbench keep``. ``linger``: seconds that the session is kept."""
+    """Return the line of ``%workbench keep``. ``linger``: seconds that they are kept afterwards."""
     there = len(checkpoint.names)
     line = (
         f"From now on the variables are kept after each cell: {there} of "
@@ -68,7 +76,7 @@ def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[
         f"{back} of {count(len(checkpoint.names) + len(checkpoint.lost), 'variable')} "
         f"{'is' if back == 1 else 'are'} back, as of {_cell(checkpoint)}."
     )
-    line += _lost(" Not back: ", lost)
+    line += _lost(" Not back: ", lost) + _altered(checkpoint.altered)
     if own:
         line += f" The notebook had its own {_names(own)} already."
     return line + stale_text(checkpoint) + (" `%workbench lost` lists them." if lost else "")
@@ -88,11 +96,13 @@ def moved_text(
     changed: Sequence[str],
     failed: Mapping[str, Lost],
     stays: Sequence[str],
+    altered: Mapping[str, str],
 ) -> str:
-    """Return the line of ``%undo`` and ``%checkout``. ``stays``: what it doesn't have."""
+    """Return the line of ``%undo`` and ``%checkout``. ``stays``: what it doesn't have; ``altered``:
+    what comes back otherwise."""
     line = f"The variables are as of {_cell(checkpoint)}"
     line += f": {_names(changed)} changed." if changed else ": none had changed."
-    line += _lost(" Not back: ", failed)
+    line += _lost(" Not back: ", failed) + _altered(altered)
     if stays:
         line += f" As they are: {_names(stays)}, which can't be stored."
     return line + stale_text(checkpoint)
@@ -117,20 +127,22 @@ def no_checkpoint_text(wanted: str, there: str, branches: Iterable[str]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LostTable(Rich):
-    """The variables that can't be stored, why, and which cell made each; and those that weren't
-    compared ``since`` a cell."""
+    """The variables that can't be stored, why, and which cell made each; those that come back
+    ``altered``; and those that weren't compared ``since`` a cell."""
 
     lost: Mapping[str, Lost]
     since: Mapping[str, int]
+    altered: Mapping[str, str]
 
     def _text(self) -> str:
-        return self._table().text() if self.lost or self.since else "All variables are kept."
+        return self._table().text() if self._table().rows else "All variables are kept."
 
     def _repr_html_(self) -> str:
-        return page("Not kept", self._table().html() if self.lost or self.since else self._text())
+        return page("Not kept", self._table().html() if self._table().rows else self._text())
 
     def _table(self) -> Table:
         rows = [(n, x.kind, _brief(x.why), f"[{x.cell}]") for n, x in self.lost.items()]
+        rows += [(n, "", f"comes back {ALTERED[why]}", "") for n, why in self.altered.items()]
         rows += [(n, "", NOT_YET.format(cell=cell), "") for n, cell in self.since.items()]
         return Table(("variable", "type", "why", "made in"), tuple(rows), ())
 
@@ -157,6 +169,11 @@ def _lost(begin: str, lost: Mapping[str, Lost]) -> str:
         for name, each in lost.items()
     ]
     return f"{begin}{listed(known, MOST_NAMED)}." if known else ""
+
+
+def _altered(altered: Mapping[str, str]) -> str:
+    known = [f"`{name}` ({ALTERED[why]})" for name, why in altered.items()]
+    return f" Not as before: {listed(known, MOST_NAMED)}." if known else ""
 
 
 def _names(names: Sequence[str]) -> str:

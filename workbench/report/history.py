@@ -130,13 +130,13 @@ def look(cell: Checkpoint) -> Html:
 def _size(cell: Checkpoint) -> str:
     """Return the size of what a cell changed, as far as that is in groups; else ''."""
     changed = {*cell.changed}
-    size = sum(group.nbytes for group in cell.parts if changed.intersection(group.names))
+    size = sum(group.nbytes for group in cell.groups if changed.intersection(group.names))
     return human_bytes(size) if size else ""
 
 
 def _changes(cell: Checkpoint) -> list[tuple[str, str, str, str]]:
     """Return each variable that a cell changed, and those it made that can't be stored."""
-    groups = {name: group for group in cell.parts for name in group.names}
+    groups = {name: group for group in cell.groups for name in group.names}
     rows = []
     for name in cell.changed:
         if name in groups:

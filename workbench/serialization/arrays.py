@@ -8,6 +8,8 @@ a plain call of ``numpy.ndarray`` on those bytes.
 
 from __future__ import annotations
 
+import ctypes
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from pickle import PickleBuffer
 from typing import Any
@@ -27,10 +29,13 @@ def address(array: Array) -> int:
 
 
 def owner_of(array: Array) -> Any:
-    """Return what has the memory that the array shows, through all arrays and memoryviews."""
+    """Return what has the memory that the array shows, through all arrays and memoryviews, and
+    the blocks of `shared_memory`, each of which ``shows`` an array's."""
     owner: Any = array
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        if isinstance(owner, ctypes.Array):
+            owner = getattr(owner, "shows", owner)
     return owner
 
 
@@ -83,10 +88,17 @@ def out_of_band(buffer: PickleBuffer) -> Array:
 
 def _reduce_memmap(array: np.memmap[Any, Any]) -> Any:
     """Reduce as a plain array: a reader may not have the file."""
-    return reduce_array(np.asarray(array))
+    return _as_subclass, (np.ndarray, array.view(np.ndarray), array.dtype)
 
 
-def _reduce_subclass(array: Array) -> Any:
+def _reduce_element(element: Any) -> Any:
+    """Reduce an element of a structured array so that it shows the array's memory there, too."""
+    if element.base is None or element.dtype.hasobject:
+        return NotImplemented
+    return operator.getitem, (np.asarray(element), ())
+
+
+def reduce_subclass(array: Array) -> Any:
     """Reduce an instance of numpy's own subclasses, which add methods but no data."""
     if array.dtype.hasobject:
         return NotImplemented
@@ -95,7 +107,7 @@ def _reduce_subclass(array: Array) -> Any:
 
 def reduce_own_subclass(array: Array) -> Any:
     """Reduce an array of a person's class, with its attributes, which numpy leaves out."""
-    if array.dtype.hasobject or not vars(array):
+    if array.dtype.hasobject:
         return NotImplemented
     make, arguments = _as_subclass, (type(array), array.view(np.ndarray), array.dtype)
     return make, arguments, vars(array), None, None, _set_attributes
@@ -124,11 +136,12 @@ def reduce_masked(array: Any) -> Any:
     if array.dtype.hasobject:
         return NotImplemented
     mask = None if array.mask is np.ma.nomask else array.mask
-    return _as_masked, (array.data, mask, array.fill_value)
+    return _as_masked, (array.data, mask, array.fill_value, array.hardmask)
 
 
-def _as_masked(data: Array, mask: Array | None, fill_value: Any) -> Any:
-    return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask, fill_value=fill_value)
+def _as_masked(data: Array, mask: Array | None, fill_value: Any, hard: bool = False) -> Any:
+    known: Any = np.ma.nomask if mask is None else mask
+    return np.ma.MaskedArray(data, known, fill_value=fill_value, hard_mask=hard)
 
 
 _CAST = frozenset("cnNqQP")
@@ -183,8 +196,10 @@ def _as_memoryview(array: Any, cast: str, shape: tuple[int, ...], has_hash: bool
 REDUCERS: dict[type, Reducer] = {
     np.ndarray: reduce_array,
     np.memmap: _reduce_memmap,
-    np.matrix: _reduce_subclass,
-    np.recarray: _reduce_subclass,
+    np.matrix: reduce_subclass,
+    np.recarray: reduce_subclass,
+    np.record: _reduce_element,
+    np.void: _reduce_element,
     memoryview: _reduce_memoryview,
 }
 """Reducers by exact type, for picklers whose buffers go out of band."""

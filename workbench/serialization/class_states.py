@@ -11,9 +11,10 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from abc import ABCMeta
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, MemberDescriptorType, resolve_bases
 from typing import Any, NamedTuple
 
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID, _class_setstate
@@ -70,7 +71,13 @@ def _known_or_made(make: Callable[..., type], *arguments: Any) -> type:
     """Return the class that a pickle describes. It is made only if this process doesn't have it:
     `__init_subclass__` and metaclasses note each class that is made."""
     known: type | None = _DYNAMIC_CLASS_TRACKER_BY_ID.get(arguments[-2])
-    return make(*arguments) if known is None else known
+    if known is None:
+        return make(*arguments)
+    bases = resolve_bases(arguments[2])
+    if building.submitter == _EARLIER and known.__bases__ != bases:
+        with contextlib.suppress(TypeError):  # `NamedTuple` is no base: it makes a tuple
+            known.__bases__ = bases
+    return known
 
 
 def set_class_state(cls: type, state: Any) -> type:
@@ -102,7 +109,22 @@ def _filled(cls: type, state: Any, held: _Held) -> type:
     for name in held.names.difference(state[0]):  # it was deleted in the process that made it
         with contextlib.suppress(AttributeError, TypeError):
             delattr(cls, name)
+    if isinstance(cls, ABCMeta) and building.submitter == _EARLIER:
+        cls._abc_registry_clear()  # type: ignore[attr-defined]
+        for each in cls.__mro__:  # these have noted instances of what was registered
+            getattr(each, "_abc_caches_clear", bool)()
+    members: Mapping[str, Any] = getattr(cls, "__members__", {})
+    for name, attributes in state[1].items():
+        members[name].__dict__ = {"_value_": members[name].value, **attributes}
     return _class_setstate(cls, state)  # type: ignore[no-any-return]
+
+
+def add_members(cls: type[Enum], arguments: Any, attributes: Any, members: Any) -> None:
+    """Add what cloudpickle forgets of an enum: names that are another member's, and attributes."""
+    for name, member in cls.__members__.items():
+        attributes.pop(name, None)
+        arguments[3][name] = member.value
+        members[name] = {n: v for n, v in vars(member).items() if n != "_value_"}
 
 
 def _attributes(cls: type) -> Iterator[str]:
@@ -110,7 +132,9 @@ def _attributes(cls: type) -> Iterator[str]:
     methods, nor what an enum is made with."""
     for name, value in vars(cls).items():
         is_pythons = name.startswith("__") and type(value) is not FunctionType
-        is_own = is_pythons or name == "_abc_impl" or issubclass(cls, Enum)
+        is_own = is_pythons or name == "_abc_impl"
+        if issubclass(cls, Enum):
+            is_own |= name.startswith("_") or name in cls.__members__
         if not is_own and not isinstance(value, MemberDescriptorType):
             yield name
 

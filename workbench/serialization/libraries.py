@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.arrays import Array, Reducer, owner_of, reduce_masked
+from workbench.serialization.arrays import Array, Reducer, owner_of, reduce_masked, reduce_subclass
 
 MAPPED = 256 << 10
 """Bytes from which an array is mapped copy-on-write instead of copied: a mapping takes as long as
@@ -305,6 +305,7 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("ctypes", "CDLL"): _refuse,
     ("matplotlib", "CallbackRegistry"): _reduce_callbacks,
     ("multiprocessing", "Connection"): _refuse,  # its copy would close the descriptor
+    ("numpy", "chararray"): reduce_subclass,  # of numpy.char, which it doesn't import either
     ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
     ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,
     ("pandas", "ArrowStringArray"): _reduce_arrow_backed,

@@ -11,18 +11,22 @@ import gc
 import io
 import pickle
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType
+from functools import partial
+from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from workbench.errors import TaskError
+from workbench.errors.exception_state import bare, exception_state_of, fill
 from workbench.serialization.arrays import Array, Reducers, address, owner_of
 from workbench.serialization.codec import Parts, Where, load, pickle_into
 from workbench.serialization.libraries import MAPPED, writable
-from workbench.serialization.pickler import BufferCallback, Pickler, Writable
+from workbench.serialization.pickler import BufferCallback, Pickler, Writable, by_cloudpickle
 from workbench.serialization.scratch import Scratch, Sink
 from workbench.serialization.shared_memory import SharedBlocks, is_of_pandas
 
@@ -103,11 +107,25 @@ class NamespacePickler(Pickler):
         super().__init__(file, reducers, keep)
         self._namespace = namespace
         self._names = code
+        if type(self) is NamespacePickler:
+            plain = self._reducers[np.ndarray]
+            self._reducers[np.ndarray] = partial(_reduce_with_flag, plain)
 
     def _find(self, kind: type) -> Any:
-        return _reduce_view if kind in _VIEWS else super()._find(kind)
+        if kind in _VIEWS:
+            return _reduce_view
+        if kind is CellType:
+            return by_cloudpickle
+        if issubclass(kind, BaseException) and not issubclass(kind, TaskError):
+            return _reduce_error
+        return super()._find(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
+        if type(obj) is CellType:
+            if obj == CellType():  # empty
+                return CellType, ()
+            _, new = self._cells.setdefault(id(obj), (obj, CellType()))  # of the functions there
+            return _filled_cell, (new, obj.cell_contents)
         if (name := self._names.get(id(obj))) is not None:
             return _variable, (name,)
         reduced = super()._reduce_code(obj)
@@ -117,7 +135,16 @@ class NamespacePickler(Pickler):
         return reduced
 
 
-_VIEWS = {type(getattr({}, name)()): name for name in ("keys", "values", "items")}
+def _reduce_with_flag(plain: Any, array: Array) -> Any:
+    """Reduce an array so that it is read-only there if it is here."""
+    reduced = plain(array)
+    is_usual = array.flags.writeable or type(reduced) is not tuple
+    return reduced if is_usual else (*reduced, False, None, None, np.ndarray.setflags)
+
+
+_DICTS: Any = dict, OrderedDict
+_VIEWS = {type(getattr(each(), n)()): n for each in _DICTS for n in ("keys", "values", "items")}
+_VIEWS[MappingProxyType] = ""
 
 
 def _reduce_view(view: Any) -> Any:
@@ -125,8 +152,19 @@ def _reduce_view(view: Any) -> Any:
     return _view_of, (*gc.get_referents(view), _VIEWS[type(view)])
 
 
-def _view_of(whole: dict[Any, Any], name: str) -> Any:
-    return getattr(whole, name)()
+def _view_of(whole: Any, name: str) -> Any:
+    return getattr(whole, name)() if name else MappingProxyType(whole)
+
+
+def _filled_cell(cell: CellType, contents: Any) -> CellType:
+    cell.cell_contents = contents
+    return cell
+
+
+def _reduce_error(error: BaseException) -> Any:
+    """Reduce an exception with its causes, but without tracebacks."""
+    state = exception_state_of(error, ())
+    return bare, (type(error), state.group), state._replace(group=None), None, None, fill
 
 
 class NumberingPickler(NamespacePickler):
@@ -304,7 +342,7 @@ def pack(
     sink = Sink(limit, Scratch())
     pickler, buffers = pickle_into(sink, value, reducers, parts, make)
     if buffers and SharedBlocks(buffers, known):
-        own = [obj for _, obj in pickler.memo.copy().values() if is_of_pandas(obj)]
+        own = [obj for _, obj in pickler.memo.copy().values() if is_of_pandas(type(obj))]
         shared = SharedBlocks(buffers, known, own)
         refs.clear()
         sink = Sink(limit, Scratch())

@@ -12,6 +12,7 @@ import operator
 import pickle
 import sys
 from collections.abc import Callable
+from enum import Enum
 from functools import _lru_cache_wrapper, lru_cache
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any, ClassVar, Protocol
@@ -21,7 +22,12 @@ from cloudpickle.cloudpickle import _class_setstate, _make_skeleton_class
 
 from workbench.serialization import arrays, interchange, libraries
 from workbench.serialization.arrays import Reducer, Reducers
-from workbench.serialization.class_states import _known_or_made, note_own, set_class_state
+from workbench.serialization.class_states import (
+    _known_or_made,
+    add_members,
+    note_own,
+    set_class_state,
+)
 
 BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
@@ -73,14 +79,14 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             reducer = self._reducers[type(obj)] = self._find(type(obj))
         if reducer is None:
             return NotImplemented
-        if reducer is _by_cloudpickle:
+        if reducer is by_cloudpickle:
             return self._reduce_code(obj)
         return reducer(obj)
 
     def _find(self, kind: type) -> Reducer | None:
         """Return the reducer of a type first met in this dump. None: pickle's default."""
         if kind is FunctionType or issubclass(kind, type):
-            return _by_cloudpickle
+            return by_cloudpickle
         if kind is _lru_cache_wrapper:
             return _reduce_cached
         if kind is MethodType:
@@ -119,6 +125,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.code.append(obj)
             note_own(obj)
             reduced[2][0].pop("__slotnames__", None)  # a cache of copyreg's, made with an instance
+            if issubclass(obj, Enum):
+                add_members(obj, reduced[1], *reduced[2])
             make, arguments, *state = _with_slots(obj, *reduced[:-1])
             *most, class_id, extra = arguments
             arguments = *most, self._class_id(class_id), extra
@@ -195,7 +203,7 @@ def _is_slot(cls: type, value: Any, name: str = "") -> bool:
     return is_own and name in ("", value.__name__)
 
 
-def _by_cloudpickle(obj: Any) -> Any:
+def by_cloudpickle(obj: Any) -> Any:
     """Stand for cloudpickle's reduction of functions and classes; never called.
 
     Not a method of the pickler in its own table: that would be a cycle, and the pickled object

@@ -103,7 +103,7 @@ _NAMES: dict[Bound, str] = {
     """,
     Bound("a weak reference", "pass what it refers to, or leave it out in `__getstate__`"): """
         weakref.ReferenceType weakref.ProxyType weakref.CallableProxyType
-        weakref.WeakKeyDictionary weakref.WeakValueDictionary
+        weakref.WeakKeyDictionary weakref.WeakValueDictionary weakref.finalize
     """,
     Bound("an address in memory", "pass what is there, as bytes or an array"): """
         _ctypes._Pointer _ctypes.CFuncPtr

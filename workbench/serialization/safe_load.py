@@ -32,6 +32,7 @@ _HARMLESS = [
     for module, names in (
         ("builtins", "complex|range|slice|Ellipsis|NotImplemented"),
         ("builtins", r"\w*(Error|Exception|Group|Warning|Exit|Interrupt|Iteration)"),
+        ("_operator", "getitem"),  # of an array
         ("collections", "OrderedDict|Counter|deque|defaultdict"),
         ("array", "array|_array_reconstructor"),
         ("datetime", "date|time|datetime|timedelta|timezone"),

@@ -40,7 +40,7 @@ class SharedBlocks:
     def __init__(
         self, arrays: Sequence[Array], known: Iterable[Array] = (), frames: Iterable[Any] = ()
     ) -> None:
-        self._apart = {bounds(array) for each in frames for array in _arrays_of(each)}
+        self._apart = {bounds(array) for each in frames for array in arrays_of(each)}
         arrays = [each for each in arrays if bounds(each) not in self._apart]
         self._known = _Known(known)
         self._is_known = any(self._known.around(each) is not None for each in arrays)
@@ -68,6 +68,7 @@ class SharedBlocks:
         ):
             begin = bounds(group[0])[0]
             memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
+            memory.shows = group[0]
             self._begins.append(begin)
             self._blocks.append(np.frombuffer(memory, np.uint8))
             self._arrays += group
@@ -147,14 +148,15 @@ def _memory(array: Array) -> tuple[int, Any]:
     return begin, memory
 
 
-def is_of_pandas(value: Any) -> bool:
-    """True if it is a part of pandas's own, like a block of a frame."""
-    return type(value).__module__.partition(".")[0] == "pandas"
+def is_of_pandas(kind: type) -> bool:
+    """True if its instances are parts of pandas's own, like a block of a frame."""
+    return kind.__module__.partition(".")[0] == "pandas"
 
 
-def _arrays_of(value: Any) -> list[Array]:
+def arrays_of(value: Any) -> list[Array]:
     """Return the arrays that a part of pandas's consists of."""
-    found = [getattr(value, name, None) for name in ("values", "_ndarray", "_data", "_mask")]
+    own = {"series": "_values", "": "values"}.get(getattr(value, "_typ", ""), "_data")
+    found = [getattr(value, name, None) for name in (own, "_ndarray", "_data", "_mask")]
     return [each for each in found if isinstance(each, np.ndarray)]
 
 

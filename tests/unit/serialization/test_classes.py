@@ -136,3 +136,20 @@ def test_an_enum_that_is_opened_in_an_earlier_state_has_its_members() -> None:
     )
     sent = codec.serialize(names["Shade"], {}).inline()
     assert elsewhere(sent, program) == [names["Shade"].DARK]
+
+
+PLANETS = """
+import enum
+class Planet(enum.Enum):
+    EARTH = GLOBE = 1, 2
+    def __init__(self, mass, radius): self.mass = [mass]
+"""
+
+
+def test_members_of_an_enum_have_their_attributes_and_other_names() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(PLANETS, names)
+    assert elsewhere(names["Planet"].EARTH, "made = value.mass, type(value).GLOBE is value") == (
+        [1],
+        True,
+    )
