@@ -86,6 +86,7 @@ class DrivenKernel:
         self._starting = asyncio.Lock()
         self.runs: dict[int, AgentRun] = {}
         self.others: dict[str, Any] | None = None  # a cell that somebody else runs, and since when
+        self.address = ""  # of its session, once known
         self.greeting = ""  # what loading the extension has said
 
     # -- the process ------------------------------------------------------------------------------
@@ -113,6 +114,18 @@ class DrivenKernel:
                 self._send(run)
                 await asyncio.wait_for(run.over.wait(), START)
                 self.greeting = run.output.read(0, 4000)["text"].strip()
+            self._ask_address()
+
+    def _ask_address(self) -> None:
+        """Ask for the address of the kernel's session, to know it when the kernel is busy."""
+        run = AgentRun(0, "")
+
+        async def note() -> None:
+            await run.over.wait()
+            self.address = run.answer or self.address
+
+        self._send(run, ADDRESS)
+        self._tasks.append(asyncio.create_task(note()))
 
     async def _start_own(self) -> None:
         own = str(Path.cwd() / "agent.ipynb")  # names the session: found again by the next server
