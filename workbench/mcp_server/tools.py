@@ -194,7 +194,8 @@ class ToolServer:
 
         address = self._kernel.address or await self._kernel.ask(ADDRESS, MOST_WAIT)
         if self._engine is None and address:
-            self._engine = api.init(address=address, log_to_driver=False)
+            # It stays as long as its kernel has asked for.
+            self._engine = api.init(address=address, log_to_driver=False, linger=0)
 
     def _record(self, run: AgentRun) -> JobRecord | None:
         if not run.job or self._engine is None:
