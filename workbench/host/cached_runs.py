@@ -104,8 +104,7 @@ def found_or_made(
     used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
     why = made.why or _why_not(outside, shown, asked)
     if edited := edited_since_import(sorted(used), since):
-        were = "was" if len(edited) == 1 else "were"
-        why = f"{joined(edited)} {were} edited after the worker had imported {'it' if len(edited) == 1 else 'them'}"
+        why = f"{joined(edited)}: edited after the worker's import"
     if not why:
         conditions, changed_files = outside.conditions(used, asked.reads)
         if changed_files and not asked.trusts:

@@ -44,6 +44,7 @@ ROWS = {
     "max_calls": "end a worker after so many calls of a function: `max_calls`",
     "needs": "count what a task takes: `num_cpus`, `memory`",
     "elsewhere": "make an actor again whatever ended it, a node's death too",
+    "cache": "find a cell's result on disk: `--cache`",
     "once": "run a task with `max_retries=0` once, whatever dies",
 }
 """By ability, in a person's words."""
