@@ -66,9 +66,10 @@ widgets         pure api checkpoints.timeline context core.snapshot engine.base 
                 heap report serialization.costs
                 | IPython anywidget msgspec traitlets
 util            api errors ray_api ref
-cli             neutral api client.requests core.descriptions core.events core.instructions
-                result_cache.entries session_file.contents core.referrers core.snapshot engine
-                engines mcp_server memory.segment report server.settings wire | msgspec numpy
+cli             neutral api checkpoints client.requests core.descriptions core.events
+                core.instructions result_cache.entries session_file.contents core.referrers
+                core.snapshot engine engines mcp_server memory.segment report server.settings wire |
+                msgspec numpy
 mcp_server      neutral api core.logs core.snapshot engine.base engine.queries | jupyter_client mcp
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
