@@ -74,7 +74,7 @@ def test_variables_go_along_in_a_file(kernel: Kernel, tmp_path: Path) -> None:
         timeout=TIMEOUT,
         check=True,
     )
-    assert [row["variable"] for row in json.loads(listed.stdout)["variables"]] == [*"cxba"]
+    assert [row["name"] for row in json.loads(listed.stdout)["variables"]] == [*"cxba"]
     assert "no file that" in kernel.failure(f"%workbench open {__file__}")
     assert "can't be written" in kernel.failure("%workbench save /nowhere/f.wb")
     assert "is a directory" in kernel.failure("%workbench save /")

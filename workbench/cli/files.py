@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from workbench import config
+from workbench.cli import show
 from workbench.errors import SessionFileError, WorkbenchError
+from workbench.report import json
 from workbench.report.cached import cleared_text, usage_text
-from workbench.report.session_file import file_table
+from workbench.report.session_file import file_table, made_text
 from workbench.result_cache.entries import ResultCache
 from workbench.session_file.contents import SessionFile
 
@@ -18,7 +19,8 @@ def cache(clears: bool, as_json: bool) -> int:
     results = ResultCache(directory, limit)
     usage = results.clear() if clears else results.usage()
     if as_json:
-        print(json.dumps({**usage._asdict(), "limit": limit, "directory": str(directory)}))
+        counts = {"results": usage.results, "bytes": usage.nbytes, "limit": limit}
+        show.document(json.document("cache", **counts, directory=str(directory)))
     elif clears:
         print(cleared_text(*usage, str(directory)))
     else:
@@ -36,11 +38,13 @@ def serve_mcp(kernel: int | None, reads_only: bool) -> int:
     return serve(kernel, reads_only)
 
 
-def show(path: str, as_json: bool) -> int:
+def listing(path: str, as_json: bool) -> int:
     try:
         file = SessionFile(Path(path))
     except OSError as error:
         raise SessionFileError(f"{path} can't be read: {error.strerror or error}.") from None
-    table = file_table(path, file.made, file.entries)
-    print(json.dumps(table.document()) if as_json else table)
+    if as_json:
+        show.document(json.of_file(path, made_text(file.made), file.entries))
+    else:
+        print(file_table(path, file.made, file.entries))
     return 0

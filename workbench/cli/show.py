@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from typing import Any
 
-from workbench.format import CONTROLS, printable
+from workbench.format import printable
+from workbench.report import json
 from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
@@ -38,7 +37,6 @@ def _painted(title: str, cell: str) -> str:
     return cell if color is None else f"\x1b[{color}m{cell}\x1b[0m"
 
 
-def document(data: Any) -> None:
-    """Print a command's JSON document. Bytes and seconds are numbers."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+def document(data: json.Document) -> None:
+    """Print a command's JSON document."""
+    print(json.as_text(data))

@@ -95,13 +95,14 @@ class Log:
                 return
 
     def __iter__(self) -> Iterator[ev.Output]:
+        """Iterate over what is kept, after a note on what isn't: see `bytes_before`."""
         displays, text = self._cut
         cut = [human_bytes(text)] if text else []
         cut += [f"{displays} display(s)"] if displays else []
         if cut:
             where = "before this" if self._pieces else "shown"
             note = f"[{' and '.join(cut)} {where}, not kept]\n"
-            yield ev.Output(0, "stderr", note.encode())
+            yield ev.Output(0, "stderr", note.encode(), -1 - text)
         for output, data in self._pieces:
             yield replace(output, data=bytes(data))
 
@@ -115,6 +116,11 @@ class Log:
         self._cut[False] += sum(output.kind not in TEXT for output, _ in self._pieces)
         self._pieces.clear()
         self._sizes = [0, 0]
+
+
+def bytes_before(first: ev.Output) -> int | None:
+    """Return how many bytes of prints aren't kept, if this is the note on that; else None."""
+    return -1 - first.origin if first.origin < 0 else None
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:

@@ -14,22 +14,25 @@ from IPython.display import display
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine, acting_on
-from workbench.engine.queries import HugePages, Jobs, Summary
+from workbench.engine.queries import HugePages, Jobs, Outputs, Summary
 from workbench.errors import MagicError, SessionError
 from workbench.format import printable
-from workbench.ipython.arguments import magic_arguments, parse, unquoted
+from workbench.heap import roots, survey
+from workbench.heap.survey import Survey
+from workbench.ipython.arguments import as_json, magic_arguments, parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.session_files import open_variables, save_variables
-from workbench.report import cards, facts
+from workbench.report import cards, facts, json
+from workbench.report.json import JsonAnswer
 from workbench.report.markup import Rich
+from workbench.report.memory import MemoryTable
 from workbench.report.mistyped import did_you_mean
 from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
-    from workbench.report.memory import MemoryTable
     from workbench.widgets.views import Dashboard
 
 
@@ -78,8 +81,10 @@ class SessionMagics(NotebookMagics):
     )
     @argument("--compress", action="store_true", default=None, help="save: smaller, for downloads")
     @argument("--trust", action="store_true", default=None, help="open: also what runs code")
+    @argument("--from", dest="begin", type=int, metavar="N", help="jobs NAME --json: from byte N")
+    @as_json
     @line_magic
-    def workbench(self, line: str) -> Rich | Job | Dashboard | None:
+    def workbench(self, line: str) -> Rich | Job | Dashboard | JsonAnswer | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
         `%workbench dashboard` shows it live. `%workbench memory` shows what this process's own
@@ -95,9 +100,13 @@ class SessionMagics(NotebookMagics):
         branches; `branch NAME` makes one, or goes to it.
 
         `%workbench save FILE` writes the variables to a file, `%workbench open FILE` binds them.
+
+        With `--json`, memory, jobs, lost, history and branches are answered as data; with a NAME,
+        jobs has what that cell printed, and binds nothing.
         """
         args = vars(parse(self.workbench, line))
-        action, what = args.pop("action"), args.pop("what")
+        action, what, asks_json = args.pop("action"), args.pop("what"), args.pop("json")
+        begin = args.pop("begin")
         settings = {k: v for k, v in args.items() if v is not None}
         words = ACTIONS + KEPT + FILES
         if action not in words:
@@ -112,6 +121,11 @@ class SessionMagics(NotebookMagics):
             return None
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
+        if begin is not None and not (asks_json and action == "jobs" and what):
+            raise MagicError("--from goes with `%workbench jobs NAME --json`.")
+        if asks_json:
+            wanted = " ".join(map(unquoted, what))
+            return JsonAnswer(self._document(action, wanted, begin or 0))
         if action in KEPT:
             return self._kept(action, what)
         match action:
@@ -136,7 +150,7 @@ class SessionMagics(NotebookMagics):
 
                 return dashboard()
             case "memory":
-                return _memory()
+                return MemoryTable(_memory())
             case _:
                 if not api.is_initialized():
                     print(NONE)
@@ -148,6 +162,25 @@ class SessionMagics(NotebookMagics):
                 ]
                 print(cards.of_snapshot(engine.ask(Summary()), more).text())
         return None
+
+    def _document(self, action: str, wanted: str, begin: int) -> json.Document:
+        """Return the answer to a question as data."""
+        keeping = self._notebook.keeping
+        match action:
+            case "memory":
+                return json.of_memory(_memory())
+            case "jobs" if wanted:
+                job = self._chosen(wanted)
+                return json.of_output(job, api.engine().ask(Outputs(job.id)), begin)
+            case "jobs":
+                return json.of_jobs(api.engine().ask(Jobs()) if api.is_initialized() else ())
+            case "lost":
+                return json.of_lost(keeping.lost())
+            case "history":
+                return json.of_history(keeping.history())
+            case "branches":
+                return json.of_branches(keeping.branches())
+        raise MagicError(f"`%workbench {action}` has no answer that JSON could be made of.")
 
     def _kept(self, action: str, what: list[str]) -> Rich | None:
         keeping = self._notebook.keeping
@@ -212,12 +245,9 @@ class SessionMagics(NotebookMagics):
         return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
 
 
-def _memory() -> MemoryTable:
-    from workbench.heap import roots, survey
-    from workbench.report.memory import MemoryTable
-
+def _memory() -> Survey:
     gc.collect()  # what would go by itself explains nothing
-    return MemoryTable(survey.survey(roots.roots(), roots.attributes()))
+    return survey.survey(roots.roots(), roots.attributes())
 
 
 def _lost() -> str:

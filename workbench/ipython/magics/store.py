@@ -20,13 +20,15 @@ from workbench.engine.queries import Jobs, Lookup, Names, Summary
 from workbench.errors import MagicError
 from workbench.format import human_seconds, printable
 from workbench.ipython import write_back
-from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
+from workbench.ipython.arguments import as_json, as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job_outputs import is_made
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
+from workbench.report import json
+from workbench.report.json import JsonAnswer
 from workbench.report.text import put_text
 from workbench.serialization.known_memory import KnownMemory, noting
 
@@ -264,22 +266,28 @@ class StoringMagics(NotebookMagics):
 
     @magic_arguments()
     @argument("what", nargs="+", help="a variable, or an expression")
+    @as_json
     @line_magic
-    def inspect(self, line: str) -> Inspection:
+    def inspect(self, line: str) -> Inspection | JsonAnswer:
         """Find all that keeps a value from being stored or sent: where, why, what to do."""
-        return api.inspect_serializability(*self._examined(self.inspect, line))
+        args, value, name = self._examined(self.inspect, line)
+        found = api.inspect_serializability(value, name)
+        return JsonAnswer(json.of_inspection(name, found)) if args.json else found
 
     @magic_arguments()
     @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
+    @as_json
     @line_magic
-    def cost(self, line: str) -> Cost:
+    def cost(self, line: str) -> Cost | JsonAnswer:
         """Show where storing a value spends its bytes and its time, and what would be cheaper.
 
-        What takes long to pickle is estimated first, and then measured. If you stop it, the
-        estimates stay.
+        What takes long to pickle is estimated first, and then measured (not with --json). If you
+        stop it, the estimates stay.
         """
-        value, name = self._examined(self.cost, line)
+        args, value, name = self._examined(self.cost, line)
         cost = api.explain_cost(value, name)
+        if args.json:
+            return JsonAnswer(json.of_cost(name, cost))
         if not cost.is_estimate:
             return cost
         shown = display(cost, display_id=True)
@@ -297,10 +305,11 @@ class StoringMagics(NotebookMagics):
             shown.update({"text/plain": ""}, raw=True)  # the cell's result replaces it
         return cost
 
-    def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
-        """Return the value that a line names, or that the ref which it names stands for, and its
-        name."""
-        expression = name = as_written(line, parse(magic, line).what)
+    def _examined(self, magic: Any, line: str) -> tuple[argparse.Namespace, Any, str]:
+        """Return what a line says, the value that it names, or that the ref which it names stands
+        for, and its name."""
+        args = parse(magic, line)
+        expression = name = as_written(line, args.what)
         if not expression.isidentifier():
             value, name = self.shell.ev(expression), _in_brackets(expression)
         elif expression in self._notebook.variables:
@@ -310,7 +319,7 @@ class StoringMagics(NotebookMagics):
             if value is None:
                 names = self._notebook.own_names()
                 raise missing([expression], "the notebook or the store", names)
-        return (api.get(value) if isinstance(value, ObjectRef) else value), name
+        return args, (api.get(value) if isinstance(value, ObjectRef) else value), name
 
     # -- what names mean ----------------------------------------------------------------------
 
