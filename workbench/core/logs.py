@@ -95,7 +95,8 @@ class Log:
                 return
 
     def __iter__(self) -> Iterator[ev.Output]:
-        """Iterate over what is kept, after a note on what isn't: see `bytes_before`."""
+        """Iterate over what is kept, after a note on what isn't. That has an ``origin`` below 0: by
+        one more than there were bytes of text."""
         displays, text = self._cut
         cut = [human_bytes(text)] if text else []
         cut += [f"{displays} display(s)"] if displays else []
@@ -116,11 +117,6 @@ class Log:
         self._cut[False] += sum(output.kind not in TEXT for output, _ in self._pieces)
         self._pieces.clear()
         self._sizes = [0, 0]
-
-
-def bytes_before(first: ev.Output) -> int | None:
-    """Return how many bytes of prints aren't kept, if this is the note on that; else None."""
-    return -1 - first.origin if first.origin < 0 else None
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:

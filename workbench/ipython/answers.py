@@ -1,7 +1,5 @@
-"""Answers about a notebook, for its magics and for programs: what it has, what a cell changed, why
-something is here. Those of `state`, `changed` and `explain` are documents of `report.json`; no
-object of a person's makes them raise an error.
-"""
+"""Answers about a notebook, for programs: documents as of `report.json`. No object of a person's
+makes them raise an error."""
 
 from __future__ import annotations
 
@@ -9,6 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
+
+from IPython.core.getipython import get_ipython
 
 from workbench.expressions import SIZED, error_line, type_of
 from workbench.heap import survey
@@ -21,6 +21,10 @@ MOST_LOOKED_AT = 100_000  # objects, for the sizes of variables: a fraction of a
 
 LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "xarray"))
 """Packages whose classes are asked for a shape; others may run anything."""
+
+MAGICS = {name: name for name in ("why", "inspect", "cost", "objects")}
+MAGICS |= {name: f"workbench {name}" for name in ("memory", "jobs")}
+"""By question, the magic that answers it."""
 
 ODD = (Exception, SystemExit)
 """What methods of a person's classes may raise."""
@@ -48,11 +52,11 @@ def state(
     absent = [name for name in names if name not in there]
     told = document("state", kept=bool(line), variables=[], missing=absent, left_out=len(wanted))
     left = budget - len(json.dumps(told))
+    new = {name for name in made if since in ages and age[name] < ages[since]}
+    old = made.keys() - new - line[0].not_compared.keys() if since in ages else ()
     for each in _described(notebook, wanted[: budget // LEAST], values):
         if since is not None:
-            name, is_known = each["name"], since in ages and each["name"] in made
-            is_new = is_known and age[name] < ages[since]
-            each["changed"] = is_new if is_new or name not in line[0].not_compared else None
+            each["changed"] = each["name"] in new or (False if each["name"] in old else None)
         left -= len(json.dumps(each)) + 2
         if left < 0:
             break
@@ -125,13 +129,22 @@ def _sizes(values: dict[str, Any]) -> dict[str, int]:
 
 
 def explain(notebook: Notebook, what: str, name: str = "") -> Document:
-    """Return why something is here (``why``), what of it can't be stored (``inspect``) or what that
-    costs (``cost``), by its ``name`` or an expression; or where the process's ``memory`` is. The
-    document ``error`` if there is no answer.
+    """Return what the magic of a question answers; the document ``error`` if that is an error.
+
+    ``what``: one of `MAGICS`; ``name``: what it is about, as behind that magic.
     """
     try:
-        magic = ("workbench", what) if what == "memory" else (what, name)
-        answer = notebook.shell.run_line_magic(magic[0], f"{magic[1]} --json")
-        return answer.document if isinstance(answer, JsonAnswer) else document("error", text="")
+        magic, _, action = MAGICS[what].partition(" ")
+        answer: JsonAnswer = notebook.shell.run_line_magic(magic, f"{action} {name} --json")
+        return answer.document
     except ODD as error:
         return document("error", text=error_line(error))
+
+
+def ask(question: str, arguments: dict[str, Any]) -> str:
+    """Return one of these answers on this kernel's notebook, as text: for a program that has the
+    kernel evaluate it."""
+    shell: Any = get_ipython()
+    answers: dict[str, Any] = {"state": state, "changed": changed, "explain": explain}
+    notebook = shell.magics_manager.registry["KeepingMagics"]._notebook
+    return json.dumps(answers[question](notebook, **arguments))

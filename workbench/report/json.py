@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.events import Output
-from workbench.core.logs import TEXT, bytes_before
+from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.format import CONTROLS
 from workbench.report import facts, reasons
@@ -157,19 +157,16 @@ def of_jobs(jobs: Iterable[JobRecord]) -> Document:
 
 
 def of_output(job: JobRecord, outputs: Sequence[Output] | None, begin: int = 0) -> Document:
-    """Return a job, and what it printed from a position on: so many bytes after its beginning, or
-    after it last cleared its output. What is no longer kept is left out; a position behind the end
-    is of text that was cleared, so all that came since is returned.
-    """
+    """Return a job, and what it printed from byte ``begin`` on, as far as it is kept; counted since
+    it last cleared its output: all, if the end is before ``begin``."""
     prints = [each for each in outputs or () if each.kind in TEXT]
-    cut = bytes_before(prints[0]) if prints else None
-    data = b"".join(each.data for each in prints[cut is not None :])
-    first = cut or 0
+    is_cut = bool(prints) and prints[0].origin < 0  # that is a note: see `Log`
+    first = -1 - prints.pop(0).origin if is_cut else 0
+    data = b"".join(each.data for each in prints)
     end = first + len(data)
     begin = max(begin if begin <= end else 0, first)
     text = data[begin - first :].decode("utf-8", "replace")
-    output = {"begin": begin, "end": end, "text": text}
-    return document("job", job=_of(job, JOB), output=output)
+    return document("job", job=_of(job, JOB), output={"begin": begin, "end": end, "text": text})
 
 
 def of_history(found: CellHistory) -> Document:

@@ -25,24 +25,18 @@ FUNCTION = "function "
 @dataclass(frozen=True)
 class ReasonText:
     """One reason. ``action`` says how to end it, ``code`` is the same to paste, if there is any;
-    ``frees``: what that frees, if it is known, ``nbytes`` of it.
-
-    ``reason`` is a key of `reasons.REASONS`, or ``value`` for one that isn't stored; ``magic`` ends
-    it, too; ``run_in``: the process for the code, if it isn't this one.
-    """
+    ``frees``: what that frees, if it is known, ``nbytes`` of it. ``reason``: a key of
+    `reasons.REASONS`, or ``value``; ``remedy``: the code, or a magic; ``run_in``: the process for
+    the code, if it isn't this one."""
 
     text: str
     action: str
     code: str = ""
     frees: str = ""
     reason: str = "value"
-    magic: str = ""
+    remedy: str = ""
     run_in: str = ""
     nbytes: int | None = None
-
-    @property
-    def remedy(self) -> str:
-        return self.code or self.magic
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,8 +136,9 @@ def why_value(account: ValueAccount, name: str) -> Why:
         ReasonText(
             _keeper(each.place) + (f", with {human_bytes(each.part)} of it" if each.part else ""),
             _ending(each.place, "this process") or f"`{each.place.cut}`",
-            "" if each.place.keeper in ("local", "context") else each.place.cut,
+            code := "" if each.place.keeper in ("local", "context") else each.place.cut,
             _frees(each, account, name),
+            remedy=code,
             nbytes=each.frees,
         )
         for each in account.holders
@@ -200,7 +195,7 @@ def _each_code_once(found: Iterable[ReasonText]) -> Iterator[ReasonText]:
     for reason in found:
         again = reason.code and reason.code in told
         above = f"{reason.action}, as above"
-        yield replaced(reason, action=above, code="", magic="", run_in="") if again else reason
+        yield replaced(reason, action=above, code="", remedy="", run_in="") if again else reason
         told.add(reason.code)
 
 
@@ -239,7 +234,7 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
     elif pin.reason in ("name", "contained"):
         what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
     text, magic = reasons.phrase(pin.reason, what), reasons.magic(pin, asked.name or asked.id)
-    yield ReasonText(text, reasons.let_go(pin, *asked[:2]), reason=pin.reason, magic=magic)
+    yield ReasonText(text, reasons.let_go(pin, *asked[:2]), reason=pin.reason, remedy=magic)
 
 
 # -- what one process has of it --------------------------------------------------------------------
@@ -249,7 +244,7 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
     """Yield a holding process's reasons: one per place, and one on what it didn't search."""
     where, here = processes.name(pin.client), processes.is_here(pin.client)
     magic = reasons.magic(pin, asked.name or asked.id)
-    of_pin = partial(ReasonText, reason=pin.reason, magic=magic)
+    of_pin = partial(ReasonText, reason=pin.reason, remedy=magic)
     for place in pin.places:
         told = _keeper(place)
         if place.by == "copy":
@@ -261,7 +256,7 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
         if worker is not None and place.cut:
             code = "" if worker.host else _code_to_end(worker)
         run_in = "" if here or worker is not None or not code else where
-        yield of_pin(text, action, code, run_in=run_in)
+        yield of_pin(text, action, code, remedy=code or magic, run_in=run_in)
     free = reasons.let_go(pin, *asked[:2])
     if not pin.answered:
         so_far = f"has looked at {human_count(pin.seen)} objects so far, and found nothing yet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
@@ -101,8 +102,7 @@ class SessionMagics(NotebookMagics):
 
         `%workbench save FILE` writes the variables to a file, `%workbench open FILE` binds them.
 
-        With `--json`, memory, jobs, lost, history and branches are answered as data; with a NAME,
-        jobs has what that cell printed, and binds nothing.
+        `--json` is for programs; `jobs NAME --json` has what that cell printed, and binds nothing.
         """
         args = vars(parse(self.workbench, line))
         action, what, asks_json = args.pop("action"), args.pop("what"), args.pop("json")
@@ -166,21 +166,19 @@ class SessionMagics(NotebookMagics):
     def _document(self, action: str, wanted: str, begin: int) -> json.Document:
         """Return the answer to a question as data."""
         keeping = self._notebook.keeping
-        match action:
-            case "memory":
-                return json.of_memory(_memory())
-            case "jobs" if wanted:
-                job = self._chosen(wanted)
-                return json.of_output(job, api.engine().ask(Outputs(job.id)), begin)
-            case "jobs":
-                return json.of_jobs(api.engine().ask(Jobs()) if api.is_initialized() else ())
-            case "lost":
-                return json.of_lost(keeping.lost())
-            case "history":
-                return json.of_history(keeping.history())
-            case "branches":
-                return json.of_branches(keeping.branches())
-        raise MagicError(f"`%workbench {action}` has no answer that JSON could be made of.")
+        made: dict[str, Callable[[], json.Document]] = {
+            "memory": lambda: json.of_memory(_memory()),
+            "jobs": lambda: json.of_jobs(self._all_jobs()),
+            "lost": lambda: json.of_lost(keeping.lost()),
+            "history": lambda: json.of_history(keeping.history()),
+            "branches": lambda: json.of_branches(keeping.branches()),
+        }
+        if action not in made:
+            raise MagicError(f"--json goes with {', '.join(made)}, not with {action}.")
+        if not wanted:
+            return made[action]()
+        job = self._chosen(wanted)
+        return json.of_output(job, api.engine().ask(Outputs(job.id)), begin)
 
     def _kept(self, action: str, what: list[str]) -> Rich | None:
         keeping = self._notebook.keeping
@@ -241,8 +239,11 @@ class SessionMagics(NotebookMagics):
         return job
 
     @staticmethod
-    def _chosen(wanted: str) -> JobRecord:
-        return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
+    def _all_jobs() -> Sequence[JobRecord]:
+        return api.engine().ask(Jobs()) if api.is_initialized() else ()
+
+    def _chosen(self, wanted: str) -> JobRecord:
+        return job_meant(self._all_jobs(), wanted)
 
 
 def _memory() -> Survey:
