@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench import config
-from workbench.cli import show
 from workbench.errors import SessionFileError, WorkbenchError
 from workbench.report import json
 from workbench.report.cached import cleared_text, usage_text
@@ -20,7 +19,7 @@ def cache(clears: bool, as_json: bool) -> int:
     usage = results.clear() if clears else results.usage()
     if as_json:
         counts = {"results": usage.results, "bytes": usage.nbytes, "limit": limit}
-        show.document(json.document("cache", **counts, directory=str(directory)))
+        print(json.as_text(json.document("cache", **counts, directory=str(directory))))
     elif clears:
         print(cleared_text(*usage, str(directory)))
     else:
@@ -38,13 +37,13 @@ def serve_mcp(kernel: int | None, reads_only: bool) -> int:
     return serve(kernel, reads_only)
 
 
-def listing(path: str, as_json: bool) -> int:
+def show(path: str, as_json: bool) -> int:
     try:
         file = SessionFile(Path(path))
     except OSError as error:
         raise SessionFileError(f"{path} can't be read: {error.strerror or error}.") from None
     if as_json:
-        show.document(json.of_file(path, made_text(file.made), file.entries))
+        print(json.as_text(json.of_file(path, made_text(file.made), file.entries)))
     else:
         print(file_table(path, file.made, file.entries))
     return 0

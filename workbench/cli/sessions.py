@@ -60,13 +60,8 @@ class Seen:
         return (self.name, self.state, *inside, human_bytes(self.memory), human_age(self.age))
 
     def document(self) -> json.Document:
-        outside = {
-            "name": self.name,
-            "state": self.state,
-            "processes": self.processes,
-            "memory": self.memory,
-            "age": self.age,
-        }
+        seen = ("name", "state", "processes", "memory", "age")
+        outside = {name: getattr(self, name) for name in seen}
         return outside | (json.of_session(self.snapshot) if self.snapshot else {})
 
 
@@ -76,7 +71,7 @@ def ps(as_json: bool, patience: admin.Patience) -> int:
         seen = [each for each in pool.map(partial(_look, patience), names) if each is not None]
     if as_json:
         found, directory = [each.document() for each in seen], str(runtime_directory())
-        show.document(json.document("ps", runtime_directory=directory, sessions=found))
+        print(json.as_text(json.document("ps", runtime_directory=directory, sessions=found)))
     elif seen:
         columns = zip(SESSIONS, *(each.row() for each in seen), strict=True)
         told = [column for column in columns if any(column[1:])]  # mostly there are no actors
@@ -112,7 +107,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool, patience: admi
     with admin.AdminConnection(session, patience) as connection:
         found = text.objects(connection.objects(), pattern, sort)
     if as_json:
-        show.document(json.of_objects(session, found))
+        print(json.as_text(json.of_objects(session, found)))
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
@@ -133,7 +128,7 @@ def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Pati
     command = shlex.join(["workbench", "why", session, name, "--deep"])
     answer = why_text.why(account, name if name in account.object.names else "", deep=command)
     if as_json:
-        show.document(json.of_whys([(name, answer)]))
+        print(json.as_text(json.of_whys([(name, answer)])))
     else:
         show.line(str(answer))
     return 0
@@ -156,7 +151,7 @@ def stop(session: str | None, as_json: bool, patience: admin.Patience) -> int:
             {"name": name, "seconds": end.seconds, "killed": end.killed, "lost": _lost(end)}
             for name, end in ended.items()
         ]
-        show.document(json.document("stop", stopped=stopped))
+        print(json.as_text(json.document("stop", stopped=stopped)))
         return 0
     for name, end in ended.items():
         show.line(stopped_text(name, _lost(end), end.seconds, end.killed))

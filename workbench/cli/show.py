@@ -1,4 +1,4 @@
-"""Output of all commands: a table for people, one JSON document for programs. No session here."""
+"""Output of all commands for people. No session here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shutil
 import sys
 
 from workbench.format import printable
-from workbench.report import json
 from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
@@ -35,8 +34,3 @@ def line(text: str) -> None:
 def _painted(title: str, cell: str) -> str:
     color = COLORS.get(cell.strip()) if title == "state" else None
     return cell if color is None else f"\x1b[{color}m{cell}\x1b[0m"
-
-
-def document(data: json.Document) -> None:
-    """Print a command's JSON document."""
-    print(json.as_text(data))

@@ -95,8 +95,7 @@ class Log:
                 return
 
     def __iter__(self) -> Iterator[ev.Output]:
-        """Iterate over what is kept, after a note on what isn't. That has an ``origin`` below 0: by
-        one more than there were bytes of text."""
+        """Iterate over what is kept, after a note on what isn't: its ``origin`` is -1 - bytes."""
         displays, text = self._cut
         cut = [human_bytes(text)] if text else []
         cut += [f"{displays} display(s)"] if displays else []

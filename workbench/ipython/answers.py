@@ -26,8 +26,7 @@ MAGICS = {name: name for name in ("why", "inspect", "cost", "objects")}
 MAGICS |= {name: f"workbench {name}" for name in ("memory", "jobs")}
 """By question, the magic that answers it."""
 
-ODD = (Exception, SystemExit)
-"""What methods of a person's classes may raise."""
+ODD = (Exception, SystemExit)  # what methods of a person's classes may raise
 
 
 def state(
@@ -129,10 +128,7 @@ def _sizes(values: dict[str, Any]) -> dict[str, int]:
 
 
 def explain(notebook: Notebook, what: str, name: str = "") -> Document:
-    """Return what the magic of a question answers; the document ``error`` if that is an error.
-
-    ``what``: one of `MAGICS`; ``name``: what it is about, as behind that magic.
-    """
+    """Return what one of the `MAGICS` answers, with a ``name`` behind it; or document ``error``."""
     try:
         magic, _, action = MAGICS[what].partition(" ")
         answer: JsonAnswer = notebook.shell.run_line_magic(magic, f"{action} {name} --json")

@@ -40,7 +40,6 @@ def magic_arguments(sign: str = "%") -> Callable[[Magic], Magic]:
 
 
 as_json = ipython.argument("--json", action="store_true", help="the answer as data, for programs")
-"""The option of magics that answer a question."""
 
 
 def asks_for_help(line: str) -> bool:

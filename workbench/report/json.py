@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from workbench.heap.survey import Survey
     from workbench.session_file.contents import FileEntry
 
-VERSION = 1
-"""Of all documents. It grows when a field goes or means something else, not when one comes."""
+VERSION = 1  # of all documents; it grows when a field goes or comes to mean something else
 
 Document = dict[str, Any]
 
@@ -51,8 +50,7 @@ def as_text(data: Document) -> str:
 
 
 class JsonAnswer:
-    """A ``document`` as a cell's result: whoever runs the cell gets it as ``application/json``, and
-    as text that can be parsed."""
+    """A ``document`` as a cell's result: as ``application/json``, and as text to be parsed."""
 
     def __init__(self, data: Document) -> None:
         self.document = data
@@ -126,16 +124,15 @@ def of_whys(answers: Iterable[tuple[str, Why]], others: int = 0) -> Document:
     return document("why", answers=told, others=others)
 
 
-def of_inspection(name: str, found: Any) -> Document:
+def of_inspection(found: Any) -> Document:
     """Return what can't be stored of a value: a `serialization.inspection.Inspection`."""
     failures = [_of(each, "path type why advice") for each in found.failures]
-    more = _of(found, "ok only_first not_tried")
-    return document("inspect", name=name, failures=failures, **more)
+    return document("inspect", **_of(found, "name ok only_first not_tried"), failures=failures)
 
 
-def of_cost(name: str, cost: Any) -> Document:
+def of_cost(cost: Any) -> Document:
     """Return what a value costs: a `serialization.costs.Cost`."""
-    return document("cost", name=name, cost=_part(cost), **_of(cost, "estimated is_estimate"))
+    return document("cost", **_of(cost, "name=path estimated is_estimate"), cost=_part(cost))
 
 
 def _part(cost: Any) -> Document:
@@ -190,4 +187,5 @@ def of_branches(found: CellHistory) -> Document:
 def of_lost(found: LostTable) -> Document:
     lost = [{"name": name, **_of(each, "type=kind why cell")} for name, each in found.lost.items()]
     late = [{"name": name, "since": cell} for name, cell in found.since.items()]
-    return document("lost", variables=lost, not_compared=late)
+    other = [{"name": name, "how": how} for name, how in found.altered.items()]
+    return document("lost", variables=lost, altered=other, not_compared=late)

@@ -40,8 +40,7 @@ HEAD = ("what", "memory", "to let go of it")
 
 
 class Fact(NamedTuple):
-    """One row. ``reserved``: further bytes that were never written to; ``remedy``: the statements
-    that let go of it, a line each."""
+    """One row. ``reserved``: further bytes, never written to; ``remedy``: code, a line each."""
 
     part: str
     what: str
@@ -101,8 +100,7 @@ def _fact(holder: Holder, others: Sequence[Holder]) -> Fact:
 
 
 def cut_of(holder: Holder) -> str:
-    """Return the statements that let go of a value, a line each; `%xdel` deletes all of IPython's
-    names."""
+    """Return the lines that let go of a value; `%xdel` deletes all of IPython's names."""
     cuts = list(dict.fromkeys(root.cut for root in holder.roots if root.cut))
     if every := [cut for cut in cuts if cut.startswith("%xdel")][:1]:
         cuts = every + [cut for cut in cuts if not cut.startswith(("%xdel", "del "))]

@@ -69,9 +69,8 @@ class Why(Rich):
 
     def _notes(self, indent: str = "") -> list[str]:
         told = [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
-        if self.together is not None:
-            told.append(f"All of them together free {human_bytes(self.together)}.")
-        return told
+        all = self.together
+        return told if all is None else [*told, f"All of them together free {human_bytes(all)}."]
 
 
 class Asked(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
@@ -19,7 +18,6 @@ from workbench.engine.queries import HugePages, Jobs, Outputs, Summary
 from workbench.errors import MagicError, SessionError
 from workbench.format import printable
 from workbench.heap import roots, survey
-from workbench.heap.survey import Survey
 from workbench.ipython.arguments import as_json, magic_arguments, parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
@@ -105,8 +103,7 @@ class SessionMagics(NotebookMagics):
         `--json` is for programs; `jobs NAME --json` has what that cell printed, and binds nothing.
         """
         args = vars(parse(self.workbench, line))
-        action, what, asks_json = args.pop("action"), args.pop("what"), args.pop("json")
-        begin = args.pop("begin")
+        action, what, asks_json, begin = map(args.pop, ("action", "what", "json", "begin"))
         settings = {k: v for k, v in args.items() if v is not None}
         words = ACTIONS + KEPT + FILES
         if action not in words:
@@ -116,7 +113,7 @@ class SessionMagics(NotebookMagics):
         takes_more = action in ("jobs", "job", "branch", *FILES)
         if what and not takes_more and (action, what) != ("keep", ["off"]):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
-        if action in FILES:
+        if action in FILES and not asks_json:
             self._file(action, " ".join(map(unquoted, what)), settings)
             return None
         if settings and action != "start":
@@ -124,8 +121,7 @@ class SessionMagics(NotebookMagics):
         if begin is not None and not (asks_json and action == "jobs" and what):
             raise MagicError("--from goes with `%workbench jobs NAME --json`.")
         if asks_json:
-            wanted = " ".join(map(unquoted, what))
-            return JsonAnswer(self._document(action, wanted, begin or 0))
+            return JsonAnswer(self._document(action, " ".join(map(unquoted, what)), begin or 0))
         if action in KEPT:
             return self._kept(action, what)
         match action:
@@ -166,9 +162,9 @@ class SessionMagics(NotebookMagics):
     def _document(self, action: str, wanted: str, begin: int) -> json.Document:
         """Return the answer to a question as data."""
         keeping = self._notebook.keeping
-        made: dict[str, Callable[[], json.Document]] = {
+        made = {
             "memory": lambda: json.of_memory(_memory()),
-            "jobs": lambda: json.of_jobs(self._all_jobs()),
+            "jobs": lambda: json.of_jobs(api.engine().ask(Jobs()) if api.is_initialized() else ()),
             "lost": lambda: json.of_lost(keeping.lost()),
             "history": lambda: json.of_history(keeping.history()),
             "branches": lambda: json.of_branches(keeping.branches()),
@@ -239,14 +235,11 @@ class SessionMagics(NotebookMagics):
         return job
 
     @staticmethod
-    def _all_jobs() -> Sequence[JobRecord]:
-        return api.engine().ask(Jobs()) if api.is_initialized() else ()
-
-    def _chosen(self, wanted: str) -> JobRecord:
-        return job_meant(self._all_jobs(), wanted)
+    def _chosen(wanted: str) -> JobRecord:
+        return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
 
 
-def _memory() -> Survey:
+def _memory() -> survey.Survey:
     gc.collect()  # what would go by itself explains nothing
     return survey.survey(roots.roots(), roots.attributes())
 

@@ -270,9 +270,8 @@ class StoringMagics(NotebookMagics):
     @line_magic
     def inspect(self, line: str) -> Inspection | JsonAnswer:
         """Find all that keeps a value from being stored or sent: where, why, what to do."""
-        args, value, name = self._examined(self.inspect, line)
-        found = api.inspect_serializability(value, name)
-        return JsonAnswer(json.of_inspection(name, found)) if args.json else found
+        found = api.inspect_serializability(*self._examined(self.inspect, line))
+        return JsonAnswer(json.of_inspection(found)) if parse(self.inspect, line).json else found
 
     @magic_arguments()
     @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
@@ -284,10 +283,10 @@ class StoringMagics(NotebookMagics):
         What takes long to pickle is estimated first, and then measured (not with --json). If you
         stop it, the estimates stay.
         """
-        args, value, name = self._examined(self.cost, line)
+        value, name = self._examined(self.cost, line)
         cost = api.explain_cost(value, name)
-        if args.json:
-            return JsonAnswer(json.of_cost(name, cost))
+        if parse(self.cost, line).json:
+            return JsonAnswer(json.of_cost(cost))
         if not cost.is_estimate:
             return cost
         shown = display(cost, display_id=True)
@@ -305,11 +304,10 @@ class StoringMagics(NotebookMagics):
             shown.update({"text/plain": ""}, raw=True)  # the cell's result replaces it
         return cost
 
-    def _examined(self, magic: Any, line: str) -> tuple[argparse.Namespace, Any, str]:
-        """Return what a line says, the value that it names, or that the ref which it names stands
-        for, and its name."""
-        args = parse(magic, line)
-        expression = name = as_written(line, args.what)
+    def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
+        """Return the value that a line names, or that the ref which it names stands for, and its
+        name."""
+        expression = name = as_written(line, parse(magic, line).what)
         if not expression.isidentifier():
             value, name = self.shell.ev(expression), _in_brackets(expression)
         elif expression in self._notebook.variables:
@@ -319,7 +317,7 @@ class StoringMagics(NotebookMagics):
             if value is None:
                 names = self._notebook.own_names()
                 raise missing([expression], "the notebook or the store", names)
-        return args, (api.get(value) if isinstance(value, ObjectRef) else value), name
+        return (api.get(value) if isinstance(value, ObjectRef) else value), name
 
     # -- what names mean ----------------------------------------------------------------------
 
