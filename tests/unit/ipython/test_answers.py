@@ -27,14 +27,15 @@ def fails(*_: Any) -> Any:
     raise ValueError
 
 
-HOSTILE = dict.fromkeys(("__repr__", "__len__", "__sizeof__", "__getattr__", "__bool__"), fails)
-
-ODD = {
-    "odd": type("Odd", (), {**HOSTILE, "shape": property(fails), "dtype": property(fails)})(),
-    "mute": Raising("Mute", (), HOSTILE)(),
-    "inside": [type("array", (np.ndarray,), HOSTILE)(3)],
-    "surrogate": "\ud800" * 3,
-}
+def odd() -> dict[str, Any]:
+    """No test before or after has them: who looks at all objects would meet them."""
+    hostile = dict.fromkeys(("__repr__", "__len__", "__sizeof__", "__getattr__", "__bool__"), fails)
+    return {
+        "odd": type("Odd", (), {**hostile, "shape": property(fails), "dtype": property(fails)})(),
+        "mute": Raising("Mute", (), hostile)(),
+        "inside": [type("array", (np.ndarray,), hostile)(3)],
+        "surrogate": "\ud800" * 3,
+    }
 
 
 def cell(number: int, *changed: str) -> Any:
@@ -66,11 +67,11 @@ def test_it_says_which_cell_changed_what_and_since_when() -> None:
 
 
 def test_odd_objects_raise_no_error() -> None:
-    there = notebook(ODD, cell(1, *ODD))
-    told = answers.state(there, [*ODD, "none"], values=True, since=1)
-    assert [v["name"] for v in told["variables"]] == list(ODD)
+    there = notebook(odds := odd(), cell(1, *odds))
+    told = answers.state(there, [*odds, "none"], values=True, since=1)
+    assert [v["name"] for v in told["variables"]] == list(odds)
     assert json.loads(json.dumps(told)) == told
-    assert len(answers.changed(there)["variables"]) == len(ODD)
+    assert len(answers.changed(there)["variables"]) == len(odds)
     assert answers.explain(there, "cost", "odd")["kind"] == "error"
     there.shell.run_line_magic = pytest.fail  # only what asks is run
     assert answers.explain(there, "reset", "-f")["kind"] == "error"
