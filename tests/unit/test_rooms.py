@@ -59,7 +59,7 @@ ipython         neutral api checkpoints core.events core.logs core.snapshot engi
                 serialization surroundings widgets.kept widgets.lines widgets.page_model
                 widgets.views | IPython comm xxhash
 report          pure checkpoints.records result_cache.code result_cache.records core.descriptions
-                core.events core.snapshot engine.base session_file.contents engine.queries
+                core.events core.logs core.snapshot engine.base session_file.contents engine.queries
                 expressions heap ref | msgspec numpy
 plots           pure context core.snapshot engine.queries report | matplotlib
 widgets         pure api checkpoints.timeline context core.snapshot engine.base engine.queries
