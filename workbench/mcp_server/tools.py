@@ -18,13 +18,16 @@ from workbench.engine.base import Engine
 from workbench.engine.queries import Jobs, Outputs, Summary
 from workbench.errors import SessionError
 from workbench.mcp_server.kernels import ADDRESS, ASK, OVER, AgentRun, DrivenKernel
-from workbench.mcp_server.outputs import RunOutput
+from workbench.mcp_server.outputs import RunOutput, bounded
 
 MOST_WAIT = 2.0
 """Seconds that a call waits at most, unless more is asked for."""
 
 SOON = 0.3
 """Seconds within which a run that is stopped ends, if its code reacts to an interrupt."""
+
+SHORT = 1500
+"""Characters of what a run has changed: the rest is told by `state`."""
 
 LIMIT = 6000
 """Characters of output in an answer, unless more are asked for: with all else, below 8 kB."""
@@ -119,12 +122,12 @@ class ToolServer:
         """List variables: type, shape, bytes, the cell that made each, whether it changed since
         cell `since`. A short text of each value only with `values`."""
         arguments = {"names": names, "values": values, "since": since, "budget": limit}
-        return await self._ask("state", arguments)
+        return await self._ask("state", arguments, limit)
 
-    async def explain(self, what: Question, name: str = "") -> dict[str, Any]:
+    async def explain(self, what: Question, name: str = "", limit: int = LIMIT) -> dict[str, Any]:
         """Say why an object is kept, what can't be pickled in it, what storing it costs, where
         memory is, what the store has, or which background cells there are. A remedy is code."""
-        return await self._ask("explain", {"what": what, "name": name})
+        return await self._ask("explain", {"what": what, "name": name}, limit)
 
     async def snapshot(self, action: Action, target: str = "") -> dict[str, Any]:
         """Go back: `history` lists the cells and what each changed, `undo` takes back the last one,
@@ -136,12 +139,11 @@ class ToolServer:
 
     # -- the session ------------------------------------------------------------------------------
 
-    async def _ask(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, question: str, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
         answer = await self._kernel.ask(ASK.format(question, arguments), MOST_WAIT)
         if answer is None:
             return {"busy": self._busy(), "answer": None}
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        return bounded(json.loads(answer), limit)
 
     def _busy(self) -> dict[str, Any]:
         running = [run for run in self._kernel.runs.values() if run.state == "running"]
@@ -165,7 +167,9 @@ class ToolServer:
         told["output"] = output.read(cursor, limit)
         told |= {"lines": list(run.output.lines.values())[-3:]} if run.output.lines else {}
         told |= {"error": run.error} if run.error else {}
-        told |= {"changed": json.loads(run.answer)} if run.answer is not None else {}
+        told |= (
+            {"changed": bounded(json.loads(run.answer), SHORT)} if run.answer is not None else {}
+        )
         if run.state in ("queued", "running"):
             told["busy"] = self._busy()
         if self._kernel.greeting and run.state in OVER:
