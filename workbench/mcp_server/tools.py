@@ -59,6 +59,7 @@ class ToolServer:
     def __init__(self, pid: int | None) -> None:
         self._kernel = DrivenKernel(pid)
         self._engine: Engine | None = None
+        self._jobs = 0
 
     # -- tools ------------------------------------------------------------------------------------
 
@@ -76,11 +77,9 @@ class ToolServer:
         `background`, a worker of the pool runs it on a copy of the variables that it reads; what it
         assigns becomes a reference that `workbench.get(name)` waits for.
         """
-        number = len(self._kernel.runs) + 1
-        job = f"agent {os.getpid()}.{number}" if background else ""
-        if background:
-            code = f"%%remote --name '{job}'\n{code}"
-        run = self._kernel.run(code, job)
+        self._jobs += background
+        job = f"agent {os.getpid()}.{self._jobs}" if background else ""
+        run = self._kernel.run(f"%%remote --name '{job}'\n{code}" if background else code, job)
         await _over(run, wait)
         if background and run.state == "done":
             await self._job_over(run, wait)
@@ -165,11 +164,12 @@ class ToolServer:
         told |= {"cell": run.cell} if run.cell else {}
         told |= {"job": run.job} if run.job else {}
         told["output"] = output.read(cursor, limit)
-        told |= {"lines": list(run.output.lines.values())[-3:]} if run.output.lines else {}
-        told |= {"error": run.error} if run.error else {}
-        told |= (
-            {"changed": bounded(json.loads(run.answer), SHORT)} if run.answer is not None else {}
-        )
+        if run.output.lines:
+            told["lines"] = [line[:200] for line in run.output.lines.values()][-3:]
+        if run.error:
+            told["error"] = bounded(run.error, SHORT)
+        if run.answer is not None:
+            told["changed"] = bounded(json.loads(run.answer), SHORT)
         if run.state in ("queued", "running"):
             told["busy"] = self._busy()
         if self._kernel.greeting and run.state in OVER:
@@ -204,11 +204,11 @@ class ToolServer:
     def _record(self, run: AgentRun) -> JobRecord | None:
         if not run.job or self._engine is None:
             return None
-        with contextlib.suppress(SessionError):
-            for record in self._engine.ask(Jobs()):
-                if record.name == run.job:
-                    return record
-        return None
+        try:
+            return next((r for r in self._engine.ask(Jobs()) if r.name == run.job), None)
+        except SessionError:  # it is over: the kernel may have another
+            self._engine, self._kernel.address = None, ""
+            return None
 
     def begin(self) -> None:
         """Have the kernel start while the program reads what there is."""
