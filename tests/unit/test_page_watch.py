@@ -158,3 +158,20 @@ def test_a_fork_knows_nothing_of_its_own_memory(memory: mmap.mmap) -> None:
         os._exit(first.is_written() and (now is None or now.watch is not first.watch))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert not first.is_written()
+
+
+def test_what_a_sealed_file_still_has_needs_no_reading(memory: mmap.mmap) -> None:
+    """Pages that nobody has looked at aren't present: of a private mapping they are the file's."""
+    with tempfile.TemporaryFile() as file:
+        file.truncate(SIZE)
+        opened = mmap.mmap(file.fileno(), SIZE, mmap.MAP_PRIVATE)
+        begin = place(opened)
+        known = mark(begin, SIZE, sealed=True, as_file=True)
+        unknown = mark(begin, SIZE, sealed=True)
+        assert known is not None
+        assert unknown is not None
+        assert (known.is_written(), unknown.is_written()) == (False, True)
+        assert opened[PAGE] == 0
+        assert not known.is_written()
+        opened[PAGE] = 1
+        assert known.is_written()

@@ -53,8 +53,8 @@ class BufferDigests:
         return not known.mark.is_written()
 
     def note(self, array: Array, digest: bytes) -> None:
-        """Note the digest of a buffer that is known without reading it."""
-        if mark := marked(array):
+        """Note the digest of a buffer that was just opened, and has the sealed bytes."""
+        if mark := marked(array, as_file=True):
             flat = as_bytes(array)
             self._known[address(flat), flat.nbytes] = _Digested(digest, _edges(flat), mark)
 

@@ -19,11 +19,14 @@ KnownMemory = dict[tuple[int, int, int], Mark]
 _put: ContextVar[tuple[Any, KnownMemory]] = ContextVar("put", default=(None, {}))
 
 
-def marked(array: Array) -> Mark | None:
-    """Mark the memory of an array, if it is large and all writes to it can be seen."""
+def marked(array: Array, as_file: bool = False) -> Mark | None:
+    """Mark the memory of an array, if it is large and all writes to it can be seen. ``as_file``: it
+    has the sealed bytes that it was opened with."""
     if array.nbytes < WATCHED or not array.flags.c_contiguous:
         return None
-    return mark(address(array), array.nbytes, sealed=hasattr(owner_of(array), "keeps"))
+    return mark(
+        address(array), array.nbytes, sealed=hasattr(owner_of(array), "keeps"), as_file=as_file
+    )
 
 
 def unread(number: int, array: Array, old: KnownMemory, new: KnownMemory) -> list[tuple[int, int]]:

@@ -33,6 +33,7 @@ _API, _REGISTER, _WRITE_PROTECT, _SCAN = 0xC018AA3F, 0xC020AA00, 0xC018AA06, 0xC
 _PROTECT, _MUST_WATCH = 1, 2
 _KINDS = 8, 0, 2 | 8, 2 | 8
 """Pages that were written (2), or not present (8): these may have been dropped, and be zeros."""
+_IS_WRITTEN, _WRITTEN = 2, (0, 0, 2, 2)
 _NUMBERS, _RANGES = struct.Struct("12Q"), 512  # in and out: so many ranges at once
 
 
@@ -45,6 +46,7 @@ class Mark:
 
     def __init__(self, watch: _PageWatch, begin: int, end: int) -> None:
         self.watch, self.begin, self.end = watch, begin, end
+        self.as_file = False  # a page that isn't present is read from the file: as it was
         self.written: list[tuple[int, int]] = []
 
     def note(self, begin: int, end: int) -> None:
@@ -57,17 +59,21 @@ class Mark:
         return self.watch.is_written(self)
 
 
-def mark(begin: int, length: int, sealed: bool = False) -> Mark | None:
+def mark(begin: int, length: int, sealed: bool = False, as_file: bool = False) -> Mark | None:
     """Watch the whole pages of a range from now on. Any thread.
 
     None if that is impossible, or another process may write there; ``sealed``: nobody writes to the
-    file that the memory may be of. A write to a watched page takes the kernel a fault, once until
-    the next mark: a cell that writes a whole array takes up to three times as long for it.
+    file that the memory may be of; ``as_file``: the memory has that file's bytes now. A write to a
+    watched page takes the kernel a fault, once until the next mark: a cell that writes a whole
+    array takes up to three times as long for it.
     """
     page, process = mmap.PAGESIZE, os.getpid()
     first, end = -(-begin // page) * page, (begin + length) // page * page
     watch = _shared.get(process) or _shared.setdefault(process, _PageWatch())
-    return watch.mark(first, end, sealed) if first < end else None
+    made = watch.mark(first, end, sealed) if first < end else None
+    if made is not None:
+        made.as_file = as_file
+    return made
 
 
 class _PageWatch:
@@ -94,9 +100,10 @@ class _PageWatch:
         with ki_protection(), self._lock:
             others = [mark for mark in self._marks if mark.begin < end and begin < mark.end]
             try:
-                for first, last in self._scan(begin, end, _PROTECT):
+                for first, last, kinds in self._scan(begin, end, _PROTECT):
                     for other in others:
-                        if first < other.end and other.begin < last:
+                        counts = kinds & _IS_WRITTEN or not other.as_file
+                        if counts and first < other.end and other.begin < last:
                             other.note(first, last)
             except (OSError, MemoryError):  # not wholly watched: it may have been mapped anew
                 for other in others:
@@ -118,17 +125,21 @@ class _PageWatch:
     def is_written(self, mark: Mark) -> bool:
         if os.getpid() == self._process:
             with self._lock, contextlib.suppress(OSError):  # no other mark is being made
-                return bool(mark.written or self._scan(mark.begin, mark.end))
+                return bool(mark.written or self._scan(mark.begin, mark.end, 0, mark.as_file))
         return True
 
-    def _scan(self, begin: int, end: int, flags: int = 0) -> list[tuple[int, int]]:
-        """Return ranges that were written; with _PROTECT all of them, which are protected again."""
-        found, ranges = (ctypes.c_uint64 * (3 * _RANGES))(), list[tuple[int, int]]()
+    def _scan(
+        self, begin: int, end: int, flags: int = 0, as_file: bool = False
+    ) -> list[tuple[int, int, int]]:
+        """Return ranges that were written, or unless ``as_file`` aren't present, and which of the
+        two; with _PROTECT all of them, which are protected again."""
+        found, ranges = (ctypes.c_uint64 * (3 * _RANGES))(), list[Any]()
         while begin < end and (flags or not ranges):
             numbers = flags | _MUST_WATCH, begin, end, 0, ctypes.addressof(found), _RANGES, 0
-            request = bytearray(_NUMBERS.pack(_NUMBERS.size, *numbers, *_KINDS))
+            kinds = _WRITTEN if as_file else _KINDS
+            request = bytearray(_NUMBERS.pack(_NUMBERS.size, *numbers, *kinds))
             count = fcntl.ioctl(self._pages, _SCAN, request)
-            ranges += [(found[3 * i], found[3 * i + 1]) for i in range(count)]
+            ranges += [tuple(found[3 * i : 3 * i + 3]) for i in range(count)]
             begin = _NUMBERS.unpack(request)[4]
         return ranges
 

@@ -93,7 +93,7 @@ def test_a_fork_of_the_process_knows_nothing() -> None:
 def test_without_a_watch_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     value = np.zeros(LARGE, np.uint8)
     compared = stored(value)
-    monkeypatch.setattr(known_memory, "mark", lambda *args, sealed: None)
+    monkeypatch.setattr(known_memory, "mark", lambda *args, **how: None)
     assert compared(BUDGET) is UNKNOWN
     assert compared(0.0) is SAME
     value[LARGE // 2] = 1
