@@ -21,6 +21,10 @@ from jupyter_client.manager import KernelManager
 from tests.kernel.gates import Gate
 from tests.patience import TIMEOUT
 
+FONTS = str(Path("~/.cache/matplotlib").expanduser())
+
+CACHE = tempfile.TemporaryDirectory(prefix="wb-cache-")  # until the tests end
+
 PATIENT = f"__import__('workbench.ipython.progress', fromlist=['x']).AFTER = {TIMEOUT}"
 """What is shown of an object waits for the server, which may be busy, for longer than usual; and no
 %put or %get takes so long that a line tells how far it is."""
@@ -111,7 +115,9 @@ class Kernel:
     """A kernel and its one client."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = {"WORKBENCH_GLANCE": str(TIMEOUT), **environment}
+        # Cached results are the test's own, fonts that matplotlib has found are not.
+        home = {"XDG_CACHE_HOME": CACHE.name, "MPLCONFIGDIR": FONTS}
+        self._environment = {"WORKBENCH_GLANCE": str(TIMEOUT), **home, **environment}
         self._start()
 
     def _start(self, tries: int = 3) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.twins.kept import Kept
 from tests.twins.programs import WORLDS, program
+
+RUNTIME = "__import__('os').environ['WORKBENCH_RUNTIME_DIR']"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,22 @@ def test_variables_go_along_in_a_file(kernel: Kernel, tmp_path: Path) -> None:
     assert "no file that" in kernel.failure(f"%workbench open {__file__}")
     assert "can't be written" in kernel.failure("%workbench save /nowhere/f.wb")
     assert "is a directory" in kernel.failure("%workbench save /")
+
+
+def test_the_shell_saves_what_a_notebook_keeps(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok(
+        "%workbench keep\nimport numpy as np\na = np.arange(10**6)\nb = [a]\ng = (n for n in b)"
+    )
+    name = re.search(r"session ([\w-]+)", kernel.ok("%workbench").text(), re.IGNORECASE)
+    assert name is not None
+    shell = [sys.executable, "-m", "workbench", "save", name[1], f"{tmp_path}/f.wb"]
+    environment = {**os.environ, "WORKBENCH_RUNTIME_DIR": str(kernel.value(RUNTIME))[1:-1]}
+    saved = subprocess.run(
+        shell, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    assert re.match(r"/.*f.wb: \d variables, .*Not saved: `g` \(", saved.stdout), saved
+    kernel.ok(f"%reset -f\n%reload_ext workbench\n%workbench open {tmp_path}/f.wb --trust")
+    assert kernel.value("(b[0] is a, a[-1] == 10**6 - 1)") == "(True, np.True_)"
 
 
 def test_cells_are_undone_and_branches_gone_to(kernel: Kernel) -> None:

@@ -22,7 +22,9 @@ Call = Callable[..., Awaitable[Any]]
 
 
 @asynccontextmanager
-async def server(directory: Path, *arguments: str, stays: bool = False) -> AsyncIterator[Call]:
+async def server(
+    directory: Path | None, *arguments: str, stays: bool = False, runtime: str = ""
+) -> AsyncIterator[Call]:
     """A client's calls of tools, as plain data. The session ends with it, unless it ``stays``."""
     from mcp import Client, StdioServerParameters
 
@@ -30,11 +32,12 @@ async def server(directory: Path, *arguments: str, stays: bool = False) -> Async
         **os.environ,
         "WORKBENCH_LINGER": "1m",
         "WORKBENCH_WORKERS": "1",
+        **({"WORKBENCH_RUNTIME_DIR": runtime} if runtime else {}),
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     command = ["-m", "workbench", "mcp", *arguments]
     how = StdioServerParameters(
-        command=sys.executable, args=command, env=environment, cwd=str(directory)
+        command=sys.executable, args=command, env=environment, cwd=directory and str(directory)
     )
     async with Client(how) as client:
 
@@ -49,7 +52,7 @@ async def server(directory: Path, *arguments: str, stays: bool = False) -> Async
 
         call.names = names  # type: ignore[attr-defined]
         yield call
-        if not stays and "--read-only" not in arguments:
+        if not stays and not arguments:
             await call("run", code="%workbench stop", wait=TIMEOUT)
 
 
@@ -92,8 +95,8 @@ def test_what_runs_is_stopped_and_what_waits_goes_on(tmp_path: Path) -> None:
                 background=True,
                 wait=TIMEOUT / 20,
             )
-            assert (far["state"], far["job"]) == ("running", f"agent {far['handle']}")
-            ended = await call("job", handle=far["handle"], stop=True, wait=TIMEOUT)
+            assert (far["state"], far["job"][:6]) == ("running", "agent ")
+            ended = await call("job", handle=far["job"], stop=True, wait=TIMEOUT)
             assert (ended["state"], ended["output"]["text"]) == ("stopped", "there\n")
 
     run(test)

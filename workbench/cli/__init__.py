@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from workbench.cli import admin
 
 
+SAVES = "Write a session's kept variables and named objects to a file."
+
+
 def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None = None) -> int:
     """Run one command; return the exit status.
 
@@ -49,6 +52,10 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
         from workbench.cli import files
 
         return files.show(given.file, given.json)
+    if given.command == "save":
+        from workbench.cli import saving
+
+        return saving.run(given.session, given.file, given.compress)
     if given.command == "mcp":
         from workbench.cli import files
 
@@ -123,6 +130,11 @@ def command_parser() -> ArgumentParser:
     which = stop.add_mutually_exclusive_group(required=True)
     which.add_argument("session", metavar="SESSION", nargs="?")
     which.add_argument("--all", action="store_true", help="every session of this user")
+
+    saved = commands.add_parser("save", help=SAVES, description=SAVES)
+    saved.add_argument("session", metavar="SESSION")
+    saved.add_argument("file", metavar="FILE")
+    saved.add_argument("--compress", action="store_true", help="smaller, for downloads")
 
     opened = command("open", "List what a file of `%%workbench save` has. Runs none of its code.")
     opened.add_argument("file", metavar="FILE")

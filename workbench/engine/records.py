@@ -77,7 +77,7 @@ class Abilities:
     all; ``max_calls``: a worker ends after that many; ``recursive``: stop a task without those that
     it submitted; ``once``: a task without retries runs at most once, whatever dies; ``needs``: the
     resources of a task (processors, memory) are respected; ``elsewhere``: an actor restarts on
-    another node, if its own has died.
+    another node, if its own has died; ``cache``: find results of background cells on disk.
     """
 
     get: str = ""
@@ -102,6 +102,7 @@ class Abilities:
     needs: str = ""
     elsewhere: str = ""
     once: str = ""
+    cache: str = ""
 
     @classmethod
     def none(cls, sentence: str) -> Abilities:

@@ -104,7 +104,7 @@ def found_or_made(
     used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
     why = made.why or _why_not(outside, shown, asked)
     if edited := edited_since_import(sorted(used), since):
-        why = f"{joined(edited)} was edited after its worker had imported it"
+        why = f"{joined(edited)}: edited after the worker's import"
     if not why:
         conditions, changed_files = outside.conditions(used, asked.reads)
         if changed_files and not asked.trusts:

@@ -16,7 +16,7 @@ from workbench.ipython.originals import Originals
 from workbench.ipython.sent_settings import SentSettings
 from workbench.ref import ObjectRef
 from workbench.result_cache.code import texts_of
-from workbench.result_cache.conditions import read_state
+from workbench.result_cache.conditions import digest_of_file
 from workbench.result_cache.fingerprints import StoredFingerprints, key_of, of_facts, of_packed
 from workbench.result_cache.records import CacheRequest
 from workbench.serialization.buffer_digests import BufferDigests
@@ -83,7 +83,7 @@ class CachedCells:
         asked = replace(
             asked,
             facts=of_facts(
-                [*facts_of(cell), *settings.facts, *map(read_state, sorted(asked.reads))]
+                [*facts_of(cell), *settings.facts, *map(digest_of_file, sorted(asked.reads))]
             ),
             inputs=inputs,
             cwd=working_directory(),

@@ -12,10 +12,7 @@ from workbench.errors import MagicError, SessionFileError
 from workbench.format import printable
 from workbench.ipython.notebook import Notebook
 from workbench.report.session_file import opened_text, saved_text
-from workbench.session_file.contents import CHECKED, SessionFile, save
-
-LEVEL = 10
-"""Level of Zstandard: the file is made once, and downloaded often."""
+from workbench.session_file.contents import CHECKED, LEVEL, SessionFile, save
 
 
 def save_variables(notebook: Notebook, engine: Engine, path: str, compressed: bool) -> str:

@@ -37,8 +37,8 @@ OVER = ("done", "failed", "stopped", "died")
 class AgentRun:
     """One execution. ``state``: queued, running, or how it ended."""
 
-    def __init__(self, number: int, code: str, job: str = "") -> None:
-        self.number, self.code, self.job = number, code, job
+    def __init__(self, number: int, code: str, job: str = "", expression: str = "") -> None:
+        self.number, self.code, self.job, self.expression = number, code, job, expression
         self.state = "queued"
         self.output = RunOutput()
         self.error: dict[str, Any] | None = None
@@ -86,6 +86,7 @@ class DrivenKernel:
         self._starting = asyncio.Lock()
         self.runs: dict[int, AgentRun] = {}
         self.others: dict[str, Any] | None = None  # a cell that somebody else runs, and since when
+        self.address = ""  # of its session, once known
         self.greeting = ""  # what loading the extension has said
 
     # -- the process ------------------------------------------------------------------------------
@@ -113,6 +114,18 @@ class DrivenKernel:
                 self._send(run)
                 await asyncio.wait_for(run.over.wait(), START)
                 self.greeting = run.output.read(0, 4000)["text"].strip()
+            self._ask_address()
+
+    def _ask_address(self) -> None:
+        """Ask for the address of the kernel's session, to know it when the kernel is busy."""
+        run = AgentRun(0, "", "", ADDRESS)
+
+        async def note() -> None:
+            await run.over.wait()
+            self.address = run.answer or self.address
+
+        self._send(run)
+        self._tasks.append(asyncio.create_task(note()))
 
     async def _start_own(self) -> None:
         own = str(Path.cwd() / "agent.ipynb")  # names the session: found again by the next server
@@ -169,18 +182,19 @@ class DrivenKernel:
 
     def run(self, code: str, job: str = "") -> AgentRun:
         """Begin to execute code, after what was begun before; ``job``: its name in the session."""
-        run = self.runs[len(self.runs) + 1] = AgentRun(len(self.runs) + 1, code, job)
-        self._begin(run, ASK.format("changed", {}))
+        number = len(self.runs) + 1
+        run = self.runs[number] = AgentRun(number, code, job, ASK.format("changed", {}))
+        self._begin(run)
         return run
 
     def begin(self) -> None:
         """Start it, in the background."""
-        self._begin(AgentRun(0, ""), "")
+        self._begin(AgentRun(0, ""))
 
     async def ask(self, expression: str, wait: float) -> str | None:
         """Return the value of an expression that is a text; None if the kernel is busy."""
-        run = AgentRun(0, "")
-        self._begin(run, expression)
+        run = AgentRun(0, "", "", expression)
+        self._begin(run)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(run.over.wait(), wait)
         return run.answer
@@ -191,13 +205,13 @@ class DrivenKernel:
         if run.state == "running" and self._pid is not None:
             os.kill(self._pid, signal.SIGINT)
 
-    def _begin(self, run: AgentRun, expression: str) -> None:
+    def _begin(self, run: AgentRun) -> None:
         """Send a run once there is a kernel: nobody waits for that."""
-        task = asyncio.create_task(self._started(run, expression))
+        task = asyncio.create_task(self._started(run))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 
-    async def _started(self, run: AgentRun, expression: str) -> None:
+    async def _started(self, run: AgentRun) -> None:
         try:
             await self.start()
         except (SessionError, RuntimeError, OSError, TimeoutError) as error:
@@ -207,16 +221,16 @@ class DrivenKernel:
             if run.stopping:
                 run.end("stopped")
             else:
-                self._send(run, expression)
+                self._send(run)
 
-    def _send(self, run: AgentRun, expression: str = "") -> None:
+    def _send(self, run: AgentRun) -> None:
         # An empty cell makes no history, and runs no hooks of cells.
         message = self._client.execute(
             run.code,
             silent=not run.code,
             store_history=bool(run.code),
             stop_on_error=False,  # what is queued behind it is another call
-            user_expressions={"answer": expression} if expression else {},
+            user_expressions={"answer": run.expression} if run.expression else {},
         )
         self._runs[message] = run
 
@@ -258,6 +272,10 @@ class DrivenKernel:
         if run is None or message["header"]["msg_type"] != "execute_reply":
             return
         content = message["content"]
+        if content["status"] == "aborted":  # a person's cell before it failed
+            run.state, run.is_shown = "queued", False
+            self._send(run)
+            return
         told = content.get("user_expressions", {}).get("answer", {})
         if told.get("status") == "ok":
             run.answer = str(literal_eval(told["data"]["text/plain"]))

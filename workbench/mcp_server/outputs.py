@@ -41,7 +41,8 @@ class RunOutput:
         start = min(max(cursor, self._begin), self.end)
         text = self._text[start - self._begin :][: max(limit, 0)]
         after = start + len(text)
-        found: dict[str, Any] = {"text": text, "cursor": after, "left": self.end - after}
+        found: dict[str, Any] = {"untrusted": True, "text": text, "cursor": after}
+        found["left"] = self.end - after
         return found | ({"lost": start - cursor} if start > cursor else {})
 
     def show(self, content: dict[str, Any], is_update: bool = False) -> None:

@@ -23,6 +23,9 @@ from workbench.mcp_server.outputs import RunOutput
 MOST_WAIT = 2.0
 """Seconds that a call waits at most, unless more is asked for."""
 
+SOON = 0.3
+"""Seconds within which a run that is stopped ends, if its code reacts to an interrupt."""
+
 LIMIT = 6000
 """Characters of output in an answer, unless more are asked for: with all else, below 8 kB."""
 
@@ -53,7 +56,6 @@ class ToolServer:
     def __init__(self, pid: int | None) -> None:
         self._kernel = DrivenKernel(pid)
         self._engine: Engine | None = None
-        self._jobs: dict[int, int] = {}  # run → id of its job
 
     # -- tools ------------------------------------------------------------------------------------
 
@@ -72,7 +74,7 @@ class ToolServer:
         assigns becomes a reference that `workbench.get(name)` waits for.
         """
         number = len(self._kernel.runs) + 1
-        job = f"agent {number}" if background else ""
+        job = f"agent {os.getpid()}.{number}" if background else ""
         if background:
             code = f"%%remote --name '{job}'\n{code}"
         run = self._kernel.run(code, job)
@@ -83,19 +85,25 @@ class ToolServer:
 
     async def job(
         self,
-        handle: int,
+        handle: int | str,
         cursor: int = 0,
         wait: float = 0.0,
         stop: bool = False,
         limit: int = LIMIT,
     ) -> dict[str, Any]:
-        """Say how far a run is: wait for its end, read its output from `cursor` on, or stop it."""
-        run = self._kernel.runs.get(handle)
+        """Say how far a run is: wait for its end, read its output from `cursor` on, or stop it. By
+        its handle; or a background cell of the session, whoever made it, by the name of its job."""
+        run = self._kernel.runs.get(handle) if isinstance(handle, int) else AgentRun(0, "", handle)
         if run is None:
             raise SessionError(f"There is no run {handle}. There are {[*self._kernel.runs]}.")
+        if isinstance(handle, str):
+            await self._join()
+            if self._record(run) is None:
+                raise SessionError(f"The session has no background cell {handle!r}.")
+            run.end("done")
         if stop:
             self._stop(run)
-            wait = max(wait, 0.3)
+            wait = max(wait, SOON)
         await _over(run, wait)
         if run.job and run.state == "done":
             await self._job_over(run, wait)
@@ -147,7 +155,11 @@ class ToolServer:
         if record is not None:
             state, seconds = record.state, record.seconds
             output = _shown(self._engine, record) or output
-        told: dict[str, Any] = {"handle": run.number, "state": state, "seconds": round(seconds, 3)}
+        told: dict[str, Any] = {
+            "handle": run.number or run.job,
+            "state": state,
+            "seconds": round(seconds, 3),
+        }
         told |= {"cell": run.cell} if run.cell else {}
         told |= {"job": run.job} if run.job else {}
         told["output"] = output.read(cursor, limit)
@@ -171,8 +183,7 @@ class ToolServer:
 
     async def _job_over(self, run: AgentRun, wait: float) -> None:
         """Wait for the end of a background cell, so many seconds."""
-        if self._engine is None:
-            await self._join()
+        await self._join()
         until = time.monotonic() + wait
         while time.monotonic() < until and (record := self._record(run)) and not record.is_over:
             await asyncio.sleep(0.02)
@@ -181,9 +192,10 @@ class ToolServer:
         """Join the kernel's session: it answers while the kernel is busy, or dead."""
         from workbench import api
 
-        address = await self._kernel.ask(ADDRESS, MOST_WAIT)
-        if address:
-            self._engine = api.init(address=address, log_to_driver=False)
+        address = self._kernel.address or await self._kernel.ask(ADDRESS, MOST_WAIT)
+        if self._engine is None and address:
+            # It stays as long as its kernel has asked for.
+            self._engine = api.init(address=address, log_to_driver=False, linger=0)
 
     def _record(self, run: AgentRun) -> JobRecord | None:
         if not run.job or self._engine is None:

@@ -57,7 +57,13 @@ def reached(names: Iterable[str]) -> set[str]:
             home = value.__name__ if isinstance(value, ModuleType) else _home(value)
             if home in own and home not in queue:
                 queue.append(home)
+        queue += mentioned(_code_of(name)).difference(queue)  # imported when they are called
     return set(queue)
+
+
+def _code_of(name: str) -> list[CodeType]:
+    """Return the code of the functions and methods that a module defines."""
+    return [code for each in functions_of(name).values() for code in each]
 
 
 def _home(value: Any) -> str:
@@ -97,7 +103,10 @@ def _all_code(code: Iterable[CodeType]) -> list[CodeType]:
 def told_by_names(code: Iterable[CodeType]) -> set[str]:
     """Return what code depends on besides its inputs, by the names in it, in words."""
     told: set[str] = set()
-    own = _functions_of_modules()
+    own: dict[str, list[CodeType]] = {}
+    for module in own_modules():
+        for name, codes in functions_of(module).items():
+            own.setdefault(name, []).extend(codes)
     queue = _all_code(code)
     for each in queue:  # grows while it is read
         for called in sorted(own.keys() & {*each.co_names}):
@@ -123,13 +132,12 @@ def told_by_names(code: Iterable[CodeType]) -> set[str]:
     return told
 
 
-def _functions_of_modules() -> dict[str, list[CodeType]]:
-    """Return the code of the functions in a person's modules, by their names."""
+def functions_of(module: str) -> dict[str, list[CodeType]]:
+    """Return the code of the functions and methods that a module defines, by their names."""
     found: dict[str, list[CodeType]] = {}
-    for name in own_modules():
-        for value in list(vars(sys.modules[name]).values()):
-            members = vars(value).values() if isinstance(value, type) else [value]
-            for each in members:
-                if type(each) is FunctionType and each.__module__ == name:
-                    found.setdefault(each.__name__, []).append(each.__code__)
+    for value in list(vars(sys.modules[module]).values()):
+        members = vars(value).values() if isinstance(value, type) else [value]
+        for each in members:
+            if type(each) is FunctionType and each.__module__ == module:
+                found.setdefault(each.__name__, []).append(each.__code__)
     return found

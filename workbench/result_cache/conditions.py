@@ -64,6 +64,12 @@ def read_state(path: str) -> FileState | None:
     return FileState(before.size, before.time if is_settled else 0, digest.hexdigest())
 
 
+def digest_of_file(path: str) -> str:
+    """Return a digest of a file's content; '' if it can't be read."""
+    state = read_state(path)
+    return "" if state is None else state.digest
+
+
 def directory_state(path: str) -> str:
     """Return a digest of the names in a directory; '' if there is none."""
     try:

@@ -30,6 +30,9 @@ from workbench.session_file.layout import FileReader, FileWriter
 CHECKED = 64 << 20
 """Bytes of an array up to which its checksum is compared when it is opened: some 4 ms."""
 
+LEVEL = 10
+"""Level of Zstandard: the file is made once, and downloaded often."""
+
 MOST_LETTERS = 1000
 """Characters of a value that is in the index."""
 

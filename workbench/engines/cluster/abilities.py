@@ -27,6 +27,8 @@ CAN = Abilities(
     "its results need it.",
     huge_pages="Huge pages can't be asked for. Values lie in the cluster's own memory. Use a "
     "session of this machine, or leave them out.",
+    cache="Results of cells can't be kept. The files are one machine's, and workers may be on "
+    "others. Use a session of this machine, or `@remote(cache=True)`: each machine keeps its own.",
     max_calls="`max_calls` is ignored. Worker processes are the cluster's, and run calls of all "
     "functions. Free in the function itself what it holds (caches, a GPU's memory).",
 )

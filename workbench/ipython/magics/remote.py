@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument
 from workbench import api
 from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.core.snapshot import ACTOR_PREFIX
-from workbench.engine.base import Call, Engine, Exported
+from workbench.engine.base import Call, Engine, Exported, acting_on
 from workbench.engine.queries import Lookup, StoredAs
 from workbench.errors import MagicError
 from workbench.format import printable
@@ -124,6 +124,8 @@ class RemoteMagics(NotebookMagics):
         args = parse(self.remote, line)
         request = read_request(self._notebook, args, line, cell)
         engine = api.engine()
+        if request.cell.cached is not None:
+            acting_on(engine, "cache")
         handle = self._namespace(engine, request.actor, not args.dry_run)
         known, each = self._known(request, handle), (request.item, request.items or ())
         inputs = CellInputs(self._notebook, engine, request.names, request.cell.given, known, each)
