@@ -21,7 +21,7 @@ from babel.messages.pofile import read_po
 import workbench.course
 from tests import notebooks
 from tests.course.answers import RESTART, Answers, typed
-from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.conftest import Cell, Kernel, a_kernel
 from workbench.course.checks import STATES
 from workbench.course.exercises import Lesson
 from workbench.course.words import ENGLISH, say, words_of
@@ -186,11 +186,7 @@ def said(cell: Cell) -> str:
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """Without the notebook's path, which not every front end tells."""
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0"})
-    try:
-        yield kernel
-    finally:
-        kernel.stop()
+    yield from a_kernel(runtime_dir)
 
 
 UNSET = """

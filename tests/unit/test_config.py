@@ -70,17 +70,17 @@ def test_a_bad_setting_says_where_it_comes_from(tmp_path: Path) -> None:
     file.write_text("workers = -1")
     with pytest.raises(ConfigError, match=r"workers=-1 \(from .*config.toml"):
         config.load(environ={}, file=file)
-    file.write_text("workers = = 3")
-    with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
-        config.load(environ={}, file=file)
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"\xff\xfe", b"workers = " + b"[" * 30_000, b"workers = " + b"9" * 5000, b"#" * 2**21],
-    ids=["no text", "deep", "a long number", "large"],
+    [
+        *(b"workers = = 3", b"\xff\xfe", b"workers = " + b"[" * 30_000),
+        *(b"workers = " + b"9" * 5000, b"#" * 2**21),
+    ],
+    ids=["no TOML", "no text", "deep", "a long number", "large"],
 )
-def test_a_config_file_that_nobody_wrote_says_so(tmp_path: Path, text: bytes) -> None:
+def test_a_config_file_that_cannot_be_read_says_so(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(text)
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
