@@ -109,7 +109,7 @@ def describe(value: Any) -> str:
     """Return a value's type and shape: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)
     name = kind.__qualname__
-    if kind in _SIZED:
+    if kind in SIZED:
         return f"{name} ({len(value)})"
     if kind is FunctionType or issubclass(kind, type):
         own = value.__module__ == "workbench.host.cells"  # it runs cells
@@ -128,7 +128,8 @@ def describe(value: Any) -> str:
     return f"{name} {shape}" if is_shape else name
 
 
-_SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
+SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
+"""Python's own types with a length."""
 
 
 def error_line(error: BaseException) -> str:

@@ -161,11 +161,11 @@ def test_why_says_which_variable_of_which_process_it_is(script: Scripts) -> None
         "    to let go: `%free data`",
         "  arrays in -c: `frames['of'][0]`",
     ]
-    document = run("why", "lab", unnamed, "--json").document
-    assert document["what"].startswith("list")
-    (reason,) = document["reasons"]
-    assert reason["text"] == "ref in -c: `unnamed`"
-    assert "`free(ref)`" in reason["action"]
+    (answer,) = run("why", "lab", unnamed, "--json").document["answers"]
+    assert answer["what"].startswith("list")
+    (reason,) = answer["reasons"]
+    assert (reason["reason"], reason["text"]) == ("ref", "ref in -c: `unnamed`")
+    assert (reason["remedy"], reason["run_in"]) == ("del unnamed", "-c")
     unknown = run("why", "lab", "date")
     assert (unknown.status, unknown.output) == (1, "")
     assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.errors

@@ -44,6 +44,11 @@ class Edit(NamedTuple):
     cell: str
     claimed: bool
 
+    def with_value(self, value: str) -> tuple[str, str]:
+        """What the notebook runs, and the cell, with one of the values."""
+        before, cell = (re.sub(r"\bV\b", lambda _: value, t) for t in (self.before, self.cell))
+        return before, cell
+
     @property
     def is_outside(self) -> bool:
         """True if it is in a file."""
@@ -85,7 +90,7 @@ class Notebook:
         self.kernel.ok(IMPORTS.format(files))
 
     def look(self, edit: Edit, value: str) -> Seen:
-        before, cell = (re.sub(r"\bV\b", lambda _: value, t) for t in (edit.before, edit.cell))
+        before, cell = edit.with_value(value)
         made = self.kernel.run(RESET + before)
         if made.failure:
             raise AssertionError(f"{edit.kind}: {made.failure}")

@@ -24,7 +24,81 @@ SHORT = {
 """Pure: what every room may import; no clock, no file, no thread. Neutral: what every room may, but
 for those that must stay pure. Libraries: only once an object of theirs has come, in a function."""
 
-TABLE = Path(__file__).with_suffix(".txt").read_text()
+# Which of our rooms each room may import, and behind the bar, which other packages.
+TABLE = """
+core            pure | msgspec
+wire            pure core.events core.instructions | msgspec
+memory          pure | numpy xxhash
+serialization   pure expressions ray_api report.markup system.ki_protection system.page_watch |
+                cloudpickle numpy xxhash libraries
+checkpoints     neutral core.snapshot engine serialization | numpy xxhash
+result_cache    neutral engine.base engine.queries engine.records serialization
+                session_file.layout | msgspec xxhash
+client          neutral core engine heap memory report.facts report.freshness serialization
+                wire | msgspec numpy
+engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
+                serialization.comparison serialization.packing | msgspec
+session_file    neutral checkpoints.groups engine serialization | numpy xxhash zstandard pyarrow
+server          pure core memory.segment memory.spill system wire | msgspec
+surroundings    pure call_site serialization
+host            pure call_site context core.events core.logs engine.base engine.queries error_notes
+                report.cached report.freshness result_cache serialization surroundings system |
+                IPython comm traitlets
+worker          neutral api.functions client core.events core.instructions core.loop_events
+                engine host interop.registration surroundings
+                serialization server.forkserver_start server.settings wire.buffers wire.packets |
+                cloudpickle msgspec numpy
+engines         neutral client core.descriptions core.events core.logs core.snapshot core.tasks
+                engine error_notes host interop.registration memory.copying memory.segment
+                memory.views serialization server.settings surroundings |
+                distributed msgspec numpy ray
+ipython         neutral api checkpoints core.events core.logs core.snapshot engine engines.choice
+                session_file error_notes heap host.cached_runs host.captured host.cell host.cells
+                host.comms host.display result_cache
+                host.reloading interop.registration report
+                serialization surroundings widgets.kept widgets.lines widgets.page_model
+                widgets.views | IPython comm xxhash
+report          pure checkpoints.records result_cache.code result_cache.records core.descriptions
+                core.events core.logs core.snapshot engine.base session_file.contents engine.queries
+                expressions heap ref | msgspec numpy
+plots           pure context core.snapshot engine.queries report | matplotlib
+widgets         pure api checkpoints.timeline context core.snapshot engine.base engine.queries
+                heap report serialization.costs
+                | IPython anywidget msgspec traitlets
+util            api errors ray_api ref
+cli             neutral api checkpoints client.requests core.descriptions core.events
+                core.instructions result_cache.entries session_file.contents core.referrers
+                core.snapshot engine engines mcp_server memory.segment report server.settings wire |
+                msgspec numpy
+mcp_server      neutral api core.logs core.snapshot engine.base engine.queries | jupyter_client mcp
+interop         api call_site engine errors host.tracebacks options ref system.ki_protection
+                serialization.comparison surroundings |
+                joblib numpy threadpoolctl xxhash
+api             neutral core.snapshot engine engines error_notes host.cached_functions ray_api
+                report serialization | IPython tqdm
+course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
+                report system.machine | IPython numpy
+error_notes     pure call_site config context engine.base engine.queries heap ref report
+                system.data_limit system.machine
+heap            pure call_site serialization.arrays serialization.sampling
+                serialization.shared_memory | numpy
+expressions     format | numpy
+format
+errors          format | IPython pygments
+ray_api
+system          errors format
+call_site       errors
+config          pure system.machine | platformdirs
+context         engine.base errors ref
+exceptions      errors ray_api
+options         ray_api
+ref
+ref_generator   ref
+runtime_context api.actors api.lifecycle engine.base engine.queries ray_api ref
+__main__        cli
+__init__        api config core.snapshot exceptions interop ipython.loading plots ray_api ref
+                ref_generator runtime_context util widgets
+"""
 
 
 def words(text: str) -> set[str]:

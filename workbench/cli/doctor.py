@@ -25,6 +25,7 @@ from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
 from workbench.format import human_bytes, human_seconds
 from workbench.memory import segment
+from workbench.report.json import as_text, document
 from workbench.report.markup import Table
 from workbench.report.processes import client_name
 from workbench.report.sessions import death_text
@@ -64,7 +65,7 @@ def run(as_json: bool) -> int:
             {"check": f.check, "state": f.state, "found": f.found, "do": f.advice, "data": f.data}
             for f in findings
         ]
-        show.document({"healthy": not problems, "checks": checks})
+        print(as_text(document("doctor", healthy=not problems, checks=checks)))
     else:
         rows: list[tuple[str, str, str]] = []
         for f in findings:

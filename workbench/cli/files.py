@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from workbench import config
 from workbench.errors import SessionFileError, WorkbenchError
+from workbench.report import json
 from workbench.report.cached import cleared_text, usage_text
-from workbench.report.session_file import file_table
+from workbench.report.session_file import file_table, made_text
 from workbench.result_cache.entries import ResultCache
 from workbench.session_file.contents import SessionFile
 
@@ -18,7 +18,8 @@ def cache(clears: bool, as_json: bool) -> int:
     results = ResultCache(directory, limit)
     usage = results.clear() if clears else results.usage()
     if as_json:
-        print(json.dumps({**usage._asdict(), "limit": limit, "directory": str(directory)}))
+        counts = {"results": usage.results, "bytes": usage.nbytes, "limit": limit}
+        print(json.as_text(json.document("cache", **counts, directory=str(directory))))
     elif clears:
         print(cleared_text(*usage, str(directory)))
     else:
@@ -41,6 +42,8 @@ def show(path: str, as_json: bool) -> int:
         file = SessionFile(Path(path))
     except OSError as error:
         raise SessionFileError(f"{path} can't be read: {error.strerror or error}.") from None
-    table = file_table(path, file.made, file.entries)
-    print(json.dumps(table.document()) if as_json else table)
+    if as_json:
+        print(json.as_text(json.of_file(path, made_text(file.made), file.entries)))
+    else:
+        print(file_table(path, file.made, file.entries))
     return 0

@@ -60,13 +60,8 @@ class Seen:
         return (self.name, self.state, *inside, human_bytes(self.memory), human_age(self.age))
 
     def document(self) -> json.Document:
-        outside = {
-            "name": self.name,
-            "state": self.state,
-            "processes": self.processes,
-            "memory": self.memory,
-            "age": self.age,
-        }
+        seen = ("name", "state", "processes", "memory", "age")
+        outside = {name: getattr(self, name) for name in seen}
         return outside | (json.of_session(self.snapshot) if self.snapshot else {})
 
 
@@ -75,8 +70,8 @@ def ps(as_json: bool, patience: admin.Patience) -> int:
     with ThreadPoolExecutor(max(len(names), 1)) as pool:  # a session that hangs delays no other
         seen = [each for each in pool.map(partial(_look, patience), names) if each is not None]
     if as_json:
-        found = [each.document() for each in seen]
-        show.document({"runtime_directory": str(runtime_directory()), "sessions": found})
+        found, directory = [each.document() for each in seen], str(runtime_directory())
+        print(json.as_text(json.document("ps", runtime_directory=directory, sessions=found)))
     elif seen:
         columns = zip(SESSIONS, *(each.row() for each in seen), strict=True)
         told = [column for column in columns if any(column[1:])]  # mostly there are no actors
@@ -112,7 +107,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool, patience: admi
     with admin.AdminConnection(session, patience) as connection:
         found = text.objects(connection.objects(), pattern, sort)
     if as_json:
-        show.document({"session": session, "objects": [json.of_object(r) for r in found]})
+        print(json.as_text(json.of_objects(session, found)))
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
@@ -133,8 +128,7 @@ def why(session: str, name: str, deep: bool, as_json: bool, patience: admin.Pati
     command = shlex.join(["workbench", "why", session, name, "--deep"])
     answer = why_text.why(account, name if name in account.object.names else "", deep=command)
     if as_json:
-        lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
-        show.document({"session": session, "what": answer.what, "reasons": lines})
+        print(json.as_text(json.of_whys([(name, answer)])))
     else:
         show.line(str(answer))
     return 0
@@ -157,7 +151,7 @@ def stop(session: str | None, as_json: bool, patience: admin.Patience) -> int:
             {"name": name, "seconds": end.seconds, "killed": end.killed, "lost": _lost(end)}
             for name, end in ended.items()
         ]
-        show.document({"stopped": stopped})
+        print(json.as_text(json.document("stop", stopped=stopped)))
         return 0
     for name, end in ended.items():
         show.line(stopped_text(name, _lost(end), end.seconds, end.killed))

@@ -1,13 +1,11 @@
-"""Output of all commands: a table for people, one JSON document for programs. No session here."""
+"""Output of all commands for people. No session here."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from typing import Any
 
-from workbench.format import CONTROLS, printable
+from workbench.format import printable
 from workbench.report.markup import Table
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
@@ -36,9 +34,3 @@ def line(text: str) -> None:
 def _painted(title: str, cell: str) -> str:
     color = COLORS.get(cell.strip()) if title == "state" else None
     return cell if color is None else f"\x1b[{color}m{cell}\x1b[0m"
-
-
-def document(data: Any) -> None:
-    """Print a command's JSON document. Bytes and seconds are numbers."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))

@@ -95,13 +95,14 @@ class Log:
                 return
 
     def __iter__(self) -> Iterator[ev.Output]:
+        """Iterate over what is kept, after a note on what isn't: its ``origin`` is -1 - bytes."""
         displays, text = self._cut
         cut = [human_bytes(text)] if text else []
         cut += [f"{displays} display(s)"] if displays else []
         if cut:
             where = "before this" if self._pieces else "shown"
             note = f"[{' and '.join(cut)} {where}, not kept]\n"
-            yield ev.Output(0, "stderr", note.encode())
+            yield ev.Output(0, "stderr", note.encode(), -1 - text)
         for output, data in self._pieces:
             yield replace(output, data=bytes(data))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -15,17 +14,16 @@ from workbench.engine.queries import Pack
 from workbench.errors import SerializationError, SessionFileError, WorkbenchError
 from workbench.format import joined
 from workbench.host.display import recorded, show_again
+from workbench.host.outstream import MOST_RECORDED
 from workbench.host.reloading import edited_since_import
+from workbench.report import cached as texts
 from workbench.result_cache.code import mentioned, reached, texts_in, texts_of
 from workbench.result_cache.entries import ResultCache, StoredResult
-from workbench.result_cache.fingerprints import class_ids, fingerprint, key_of
+from workbench.result_cache.fingerprints import Fingerprint, class_ids, fingerprint, key_of
 from workbench.result_cache.outside import Outside, watched
 from workbench.result_cache.records import CacheRequest, FromCache, ResultFacts, Shown
 from workbench.serialization.codec import Where
 from workbench.serialization.packing import OtherSide
-
-MOST_SHOWN = 4_000_000
-"""Bytes that a run may show for its result to be stored."""
 
 _WHERE = Where("a cached result", "here")
 
@@ -87,49 +85,51 @@ def found_or_made(
             same = entry.facts.draws_from in ("", asked.draws_from)
             return value, FromCache(entry.facts, same_draws=same), entry.new_ids(ids)
     if asked.key:
-        raise WorkbenchError(
-            "The cached result of this cell was removed or damaged just now: run the cell again."
-        )
+        raise WorkbenchError(texts.GONE)
+    made, why = _make(engine, asked, key, inputs, values, list(code), make)
+    return made, FromCache(None, why, changed), {}
+
+
+def _make(
+    engine: Engine,
+    asked: CacheRequest,
+    key: str,
+    inputs: Mapping[str, Fingerprint],
+    values: Mapping[str, Any],
+    code: Sequence[CodeType],
+    make: Callable[[], FreshRun],
+) -> tuple[Any, str]:
+    """Return the result of a run, and why it isn't stored, or ''."""
     outside = Outside()
-    code = list(code)
-    outside.names(
-        [*texts_in(code), *texts_of(values.values()), *asked.texts, *asked.reads], asked.cwd
-    )
+    texts_there = *texts_in(code), *texts_of(values.values()), *asked.texts, *asked.reads
+    outside.names(texts_there, asked.cwd)
     began, since = time.perf_counter(), time.time()
-    with ExitStack() as stack:
-        stack.enter_context(watched(outside))
-        shown = stack.enter_context(recorded())
+    with watched(outside), recorded() as shown:
         made = make()
     seconds = time.perf_counter() - began
-    used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
     why = made.why or _why_not(outside, shown, asked)
+    used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
     if edited := edited_since_import(sorted(used), since):
-        why = f"{joined(edited)}: edited after the worker's import"
-    if not why:
-        conditions, changed_files = outside.conditions(used, asked.reads)
-        if changed_files and not asked.trusts:
-            why = f"{joined(changed_files)} changed while it ran"
-    if not why:
-        facts = ResultFacts(
-            time.time(),
-            seconds,
-            conditions,
-            outside.unchecked(code),
-            ids,
-            asked.draws_from if made.drew else "",
-        )
-        why = _store(engine, asked, key, made.value, facts, shown)
-    return made.value, FromCache(None, why, changed), {}
+        why = texts.EDITED.format(joined(edited))
+    if why:
+        return made.value, why
+    conditions, changed = outside.conditions(used, asked.reads)
+    if changed and not asked.trusts:
+        return made.value, texts.CHANGED.format(joined(changed))
+    unchecked, draws_from = outside.unchecked(code), asked.draws_from if made.drew else ""
+    ids = class_ids(inputs)
+    facts = ResultFacts(time.time(), seconds, conditions, unchecked, ids, draws_from)
+    return made.value, _store(engine, asked, key, made.value, facts, shown)
 
 
 def _why_not(outside: Outside, shown: list[Shown], asked: CacheRequest) -> str:
     """Return why a result can't be stored, apart from itself; '' if it can."""
     if any(kind == "comm" for kind, _, _ in shown):
-        return "it makes widgets"
-    if sum(len(data) for _, data, _ in shown) > MOST_SHOWN:
-        return "it shows more than 4 MB"
+        return texts.WIDGETS
+    if sum(len(data) for _, data, _ in shown) > MOST_RECORDED:
+        return texts.FLOOD
     if outside.calls and not asked.trusts:
-        return "it submits calls, whose prints and files aren't seen"
+        return texts.CALLS
     return ""
 
 
@@ -146,9 +146,9 @@ def _store(
         there = OtherSide(code_apart=True)
         packed = engine.ask(Pack(value, lambda: {"its result": value}, there))[0]
     except SerializationError as error:
-        return f"its result can't be pickled ({error.failures[0].why if error.failures else error})"
+        return texts.UNPICKLED.format(error.failures[0].why if error.failures else error)
     if packed.refs:
-        return "its result has refs in it"
+        return texts.REFS
     try:
         cache_of(asked).store(key, facts, packed, shown)
     except OSError as error:

@@ -32,6 +32,7 @@ from workbench.host.captured import Captured
 from workbench.host.cell import Cell, Ran, parsed
 from workbench.host.execution import Names, Show, compiled, execute
 from workbench.host.link import Failed
+from workbench.report import cached as texts
 from workbench.result_cache.records import CacheRequest
 from workbench.serialization.mutations import Mutations
 from workbench.serialization.packing import PackedValues
@@ -67,11 +68,11 @@ def _found_or_run(
         ran: Ran = results[0] if cell.outputs else results
         why = ""
         if ran.threads:
-            why = f"{joined(sorted(ran.threads))} goes on in a thread"
+            why = texts.THREADS.format(joined(sorted(ran.threads)))
         elif ran.mutations is not None and (ran.mutations.lost or ran.mutations.stayed):
-            why = "some of what it made stays on the worker"
+            why = texts.STAYED
         elif ran.settings is not None and ran.settings.kept:
-            why = f"{joined(ran.settings.kept)} was set on the worker only"
+            why = texts.SETTINGS.format(joined(ran.settings.kept))
         return FreshRun(results, any(draws), why)
 
     packed = more if isinstance(more, PackedValues) else None

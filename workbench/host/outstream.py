@@ -30,6 +30,7 @@ from workbench.system.ki_protection import ki_protection
 PAUSE = 0.05  # seconds from one sending to the next. After a pause, output is sent at once
 MOST_QUEUED = 256_000  # characters in the queue. The thread that shows more empties it itself
 MOST_SHOWN = 32 << 20  # bytes of one display: it has to fit into a message
+MOST_RECORDED = 4_000_000  # bytes of what a task shows that `recorded` collects
 MOST_PIECES = 1000  # pieces of an unfinished line
 PIECE = 1 << 17  # characters of one write that are queued together
 
@@ -155,6 +156,7 @@ class OutputQueue:
         self._awake = False
         self._abandoned = False
         self._record: tuple[int, list[tuple[str, bytes, str]]] | None = None
+        self._room_to_record = 0
         self._thread = threading.Thread(target=self._serve, name="workbench-output", daemon=True)
         self._thread.start()
 
@@ -198,10 +200,12 @@ class OutputQueue:
 
     @contextmanager
     def recorded(self) -> Iterator[list[tuple[str, bytes, str]]]:
-        """Context that collects all that the running task shows: kind, content, key."""
+        """Context that collects what the running task shows: kind, content, key; if that is more
+        than `MOST_RECORDED`, only the beginning, which is more, too."""
         run, found = self.work.current, list[tuple[str, bytes, str]]()
         self._pass_on(whole=True)  # what came before
         self._record = None if run is None else (run.task, found)
+        self._room_to_record = MOST_RECORDED
         try:
             yield found
         finally:
@@ -347,8 +351,9 @@ class OutputQueue:
                 self._add(task, kind, data)
 
     def _add(self, task: int, kind: str, data: bytes, key: str = "", skipped: int = 0) -> None:
-        if self._record is not None and self._record[0] == task:
+        if self._record is not None and self._record[0] == task and self._room_to_record > 0:
             self._record[1].append((kind, data, key))
+            self._room_to_record -= len(data)
         throttle = self._throttles.get(task)
         if throttle is None:
             if not self.work.is_active(task):

@@ -39,6 +39,9 @@ def magic_arguments(sign: str = "%") -> Callable[[Magic], Magic]:
     return decorate
 
 
+as_json = ipython.argument("--json", action="store_true", help="the answer as data, for programs")
+
+
 def asks_for_help(line: str) -> bool:
     """True if the line has ``--help``, or is ``-h`` alone."""
     words = line.split()

@@ -270,6 +270,11 @@ class Keeping:
     def history(self) -> CellHistory:
         return CellHistory(*self._kept().timeline.shown)
 
+    @property
+    def line(self) -> list[Checkpoint]:
+        """The present branch's checkpoints, the last one first; none if nothing is kept."""
+        return [] if self._session is None else self._session.timeline.line()
+
     def lost(self) -> LostTable:
         session = self._kept()
         present, there = session.timeline.present, self._variables

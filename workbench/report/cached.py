@@ -9,6 +9,20 @@ from workbench.format import count, human_bytes, human_seconds, listed
 from workbench.result_cache.code import RANDOM
 from workbench.result_cache.records import FromCache
 
+WIDGETS = "it makes widgets"
+FLOOD = "it shows more than 4 MB"
+CALLS = "it submits calls, whose prints and files aren't seen"
+REFS = "its result has refs in it"
+STAYED = "some of what it made stays on the worker"
+THREADS = "{} goes on in a thread"
+SETTINGS = "{} was set on the worker only"
+EDITED = "{}: edited after the worker's import"
+CHANGED = "{} changed while it ran"
+UNPICKLED = "its result can't be pickled ({})"
+"""Why a result isn't stored; some name what."""
+
+GONE = "The cached result of this cell was removed or damaged just now: run the cell again."
+
 MOST_NAMES = 3
 """Names of what has changed that a line has."""
 

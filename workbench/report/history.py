@@ -91,7 +91,7 @@ class CellHistory(Rich):
                 f"Cell [{each.cell}]",
                 str(drawn(row, width, each.number == here)),
                 changed_text(each).replace("`", ""),
-                _size(each),
+                human_bytes(size) if (size := bytes_of(each)) else "",
                 human_seconds(each.seconds) if each.seconds else "",
                 time.strftime("%H:%M:%S", time.localtime(each.when)),
                 ends.get(each.number, []),
@@ -127,11 +127,10 @@ def look(cell: Checkpoint) -> Html:
     return page(table, heading("Source"), pre(source[:MOST_SOURCE]))
 
 
-def _size(cell: Checkpoint) -> str:
-    """Return the size of what a cell changed, as far as that is in groups; else ''."""
+def bytes_of(cell: Checkpoint) -> int:
+    """Return the size of what a cell changed, as far as that is in groups."""
     changed = {*cell.changed}
-    size = sum(group.nbytes for group in cell.groups if changed.intersection(group.names))
-    return human_bytes(size) if size else ""
+    return sum(group.nbytes for group in cell.groups if changed.intersection(group.names))
 
 
 def _changes(cell: Checkpoint) -> list[tuple[str, str, str, str]]:

@@ -40,19 +40,20 @@ HEAD = ("what", "memory", "to let go of it")
 
 
 class Fact(NamedTuple):
-    """One row. ``reserved``: further bytes that were never written to."""
+    """One row. ``reserved``: further bytes, never written to; ``remedy``: code, a line each."""
 
     part: str
     what: str
     nbytes: int
-    cut: str = ""
+    remedy: str = ""
     about: bool = False
     reserved: int = 0
 
     def cells(self) -> tuple[str, ...]:
+        cut = " and ".join(f"`{each}`" for each in self.remedy.splitlines())
         size = f"{'about ' * self.about}{human_bytes(self.nbytes)}"
         size += f" of {human_bytes(self.nbytes + self.reserved)}" if self.reserved else ""
-        return self.what, size, self.cut
+        return self.what, size, cut
 
 
 def facts_of(found: Survey) -> list[Fact]:
@@ -99,11 +100,11 @@ def _fact(holder: Holder, others: Sequence[Holder]) -> Fact:
 
 
 def cut_of(holder: Holder) -> str:
-    """Return the statements that let go of a value; `%xdel` deletes all of IPython's names."""
+    """Return the lines that let go of a value; `%xdel` deletes all of IPython's names."""
     cuts = list(dict.fromkeys(root.cut for root in holder.roots if root.cut))
     if every := [cut for cut in cuts if cut.startswith("%xdel")][:1]:
         cuts = every + [cut for cut in cuts if not cut.startswith(("%xdel", "del "))]
-    return " and ".join(f"`{cut}`" for cut in cuts)
+    return "\n".join(cuts)
 
 
 def process_bar(found: Survey) -> Bar:

@@ -71,6 +71,11 @@ def preview(value: Any) -> Preview:
     return Preview(_cut(_Short().repr(value)))
 
 
+def in_short(value: Any) -> str:
+    """Return the beginning of a value's repr, on one line."""
+    return _clip(" ".join(_Short().repr(value).split()), WIDTH)
+
+
 def _array(array: Any) -> Preview:
     import numpy as np
 

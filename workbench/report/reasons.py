@@ -6,6 +6,7 @@ knows more: names of tasks, variables of every process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -105,3 +106,9 @@ def let_go(pin: PinRecord, name: str, ref: str = "ref") -> str:
         call=repr(name) if name else ref,
         object=f"{pin.object:016x}",
     )
+
+
+def magic(pin: PinRecord, name: str) -> str:
+    """Return the magic that ends a pin, '' if none does. ``name``: the object's name or id."""
+    found = re.search("`(%(?:free|unpin) [^`]+)`", let_go(pin, name))
+    return found[1] if found else ""

@@ -67,12 +67,6 @@ class FileTable(Rich):
     made: str
     rows: tuple[tuple[str, ...], ...]
 
-    def document(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        names = ("variable", "type", "size", "opening")
-        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
-        return {"version": 1, "file": self.path, "made": self.made, "variables": rows}
-
     def _text(self) -> str:
         return f"{self.path}, made by {self.made}\n{self._table().text()}"
 

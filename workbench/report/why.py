@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import replace as replaced
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,12 +25,18 @@ FUNCTION = "function "
 @dataclass(frozen=True)
 class ReasonText:
     """One reason. ``action`` says how to end it, ``code`` is the same to paste, if there is any;
-    ``frees``: what that frees, if it is known."""
+    ``frees``: what that frees, if it is known, ``nbytes`` of it. ``reason``: a key of
+    `reasons.REASONS`, or ``value``; ``remedy``: the code, or a magic; ``run_in``: the process for
+    the code, if it isn't this one."""
 
     text: str
     action: str
     code: str = ""
     frees: str = ""
+    reason: str = "value"
+    remedy: str = ""
+    run_in: str = ""
+    nbytes: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +47,8 @@ class Why(Rich):
     reasons: tuple[ReasonText, ...]
     complete: bool = True  # all processes searched everywhere
     unknown: tuple[str, ...] = ()  # what the engine can't tell
-    together: str = ""  # what letting go of all of them frees
+    nbytes: int | None = None  # of the object
+    together: int | None = None  # bytes that letting go of all of them frees
 
     def _text(self) -> str:
         known = " that is known here" if self.unknown else ""
@@ -60,16 +69,18 @@ class Why(Rich):
 
     def _notes(self, indent: str = "") -> list[str]:
         told = [f"{indent}{UNKNOWN}: {each}" for each in self.unknown]
-        return [*told, self.together] if self.together else told
+        all = self.together
+        return told if all is None else [*told, f"All of them together free {human_bytes(all)}."]
 
 
 class Asked(NamedTuple):
     """A person's words for the object: its name or id, or a ref; ``deep``: the command for a full
-    search."""
+    search; ``id``: what magics take in any case."""
 
     name: str
     ref: str
     deep: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,14 +114,15 @@ def why(account: Account, name: str, ref: str = "ref", deep: str = "") -> Why:
     if record.state == "freed":
         stays = "its bytes stay as long as arrays show them"
         what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
-    asked = Asked(name, ref, deep or f"%why {name or ref} --deep")
+    asked = Asked(name, ref, deep or f"%why {name or ref} --deep", facts.id_of(record.id))
     found = [
         reason
         for pin in _sorted(account.pins, processes)
         for reason in _reasons(pin, processes, asked)
     ]
     complete = all(pin.complete for pin in account.pins) and not account.unknown
-    return Why(what, tuple(_each_code_once(found)), complete, account.unknown)
+    nbytes, told = facts.size_of(record), tuple(_each_code_once(found))
+    return Why(what, told, complete, account.unknown, nbytes)
 
 
 def why_value(account: ValueAccount, name: str) -> Why:
@@ -123,8 +135,10 @@ def why_value(account: ValueAccount, name: str) -> Why:
         ReasonText(
             _keeper(each.place) + (f", with {human_bytes(each.part)} of it" if each.part else ""),
             _ending(each.place, "this process") or f"`{each.place.cut}`",
-            "" if each.place.keeper in ("local", "context") else each.place.cut,
+            code := "" if each.place.keeper in ("local", "context") else each.place.cut,
             _frees(each, account, name),
+            remedy=code,
+            nbytes=each.frees,
         )
         for each in account.holders
         if not each.part or replace(each.place, kind="") not in whole
@@ -134,9 +148,9 @@ def why_value(account: ValueAccount, name: str) -> Why:
         found.append(ReasonText(text, f"`{looks_deep}` looks at all"))
     elif not found:
         what += ", which only this question refers to"
-    several = len(account.holders) > 1
-    together = several * f"All of them together free {human_bytes(account.together)}."
-    return Why(what, tuple(_each_code_once(found)), account.complete, together=together)
+    together = account.together if len(account.holders) > 1 else None
+    told = tuple(_each_code_once(found))
+    return Why(what, told, account.complete, nbytes=account.nbytes, together=together)
 
 
 def _frees(holder: ValueHolder, account: ValueAccount, name: str) -> str:
@@ -179,8 +193,8 @@ def _each_code_once(found: Iterable[ReasonText]) -> Iterator[ReasonText]:
     told: set[str] = set()
     for reason in found:
         again = reason.code and reason.code in told
-        action = f"{reason.action}, as above"
-        yield ReasonText(reason.text, action, frees=reason.frees) if again else reason
+        above = f"{reason.action}, as above"
+        yield replaced(reason, action=above, code="", remedy="", run_in="") if again else reason
         told.add(reason.code)
 
 
@@ -218,7 +232,8 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
         what = f"`{pin.detail}`{where}"
     elif pin.reason in ("name", "contained"):
         what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
-    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, *asked[:2]))
+    text, magic = reasons.phrase(pin.reason, what), reasons.magic(pin, asked.name or asked.id)
+    yield ReasonText(text, reasons.let_go(pin, *asked[:2]), reason=pin.reason, remedy=magic)
 
 
 # -- what one process has of it --------------------------------------------------------------------
@@ -226,7 +241,9 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
 
 def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:
     """Yield a holding process's reasons: one per place, and one on what it didn't search."""
-    where = processes.name(pin.client)
+    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    magic = reasons.magic(pin, asked.name or asked.id)
+    of_pin = partial(ReasonText, reason=pin.reason, remedy=magic)
     for place in pin.places:
         told = _keeper(place)
         if place.by == "copy":
@@ -237,20 +254,21 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
         code = "" if place.keeper in ("local", "context") else place.cut
         if worker is not None and place.cut:
             code = "" if worker.host else _code_to_end(worker)
-        yield ReasonText(text, action, code)
+        run_in = "" if here or worker is not None or not code else where
+        yield of_pin(text, action, code, remedy=code or magic, run_in=run_in)
     free = reasons.let_go(pin, *asked[:2])
     if not pin.answered:
         so_far = f"has looked at {human_count(pin.seen)} objects so far, and found nothing yet"
         silent = "says nothing: it is stopped, or busy in code that lets no other thread run"
         text = reasons.phrase(pin.reason, f"{where}, which {so_far if pin.seen else silent}")
-        yield ReasonText(text, "; or ".join(filter(None, ("ask again", free))))
+        yield of_pin(text, "; or ".join(filter(None, ("ask again", free))))
     elif not pin.complete:
         more = " more" if pin.places else ""
         text = f"{where}:{more} not found among the first {human_count(pin.seen)} objects"
-        yield ReasonText(reasons.phrase(pin.reason, text), f"`{asked.deep}` looks at all")
+        yield of_pin(reasons.phrase(pin.reason, text), f"`{asked.deep}` looks at all")
     elif not pin.places:
         text = reasons.phrase(pin.reason, f"{where}, where nothing had it any more by then")
-        yield ReasonText(text, "ask again")
+        yield of_pin(text, "ask again")
 
 
 def _keeper(place: Place) -> str:

@@ -73,11 +73,9 @@ def account(now: Snapshot) -> str:
 
 
 def document(now: Snapshot) -> str:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        show.document(json.of_session(now))
-    assert json_module.loads(out.getvalue())["drivers"][0]["label"].endswith(ORDERS)
-    return out.getvalue()
+    told = json.as_text(json.of_session(now))
+    assert json_module.loads(told)["drivers"][0]["label"].endswith(ORDERS)
+    return told
 
 
 def command(now: Snapshot) -> str:

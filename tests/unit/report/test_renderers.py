@@ -92,8 +92,7 @@ def a_document(now: Snapshot, held: Held) -> Told:
         found = json.of_object(record)
         told[record.id] = {
             "type": found["type"],
-            "size": facts.figure(found["size"]),
-            "moves": found["moves"],
+            "size": facts.figure(found["bytes"]),
             "age": facts.age_text(record.at(found["age"])),
             "chips": ", ".join(reasons.chip(code, n) for code, n in found["pins"].items() if n),
         }

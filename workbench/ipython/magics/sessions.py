@@ -14,22 +14,24 @@ from IPython.display import display
 from workbench import api, config, context
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine, acting_on
-from workbench.engine.queries import HugePages, Jobs, Summary
+from workbench.engine.queries import HugePages, Jobs, Outputs, Summary
 from workbench.errors import MagicError, SessionError
 from workbench.format import printable
-from workbench.ipython.arguments import magic_arguments, parse, unquoted
+from workbench.heap import roots, survey
+from workbench.ipython.arguments import as_json, magic_arguments, parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.meant import job_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.session_files import open_variables, save_variables
-from workbench.report import cards, facts
+from workbench.report import cards, facts, json
+from workbench.report.json import JsonAnswer
 from workbench.report.markup import Rich
+from workbench.report.memory import MemoryTable
 from workbench.report.mistyped import did_you_mean
 from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
-    from workbench.report.memory import MemoryTable
     from workbench.widgets.views import Dashboard
 
 
@@ -78,8 +80,10 @@ class SessionMagics(NotebookMagics):
     )
     @argument("--compress", action="store_true", default=None, help="save: smaller, for downloads")
     @argument("--trust", action="store_true", default=None, help="open: also what runs code")
+    @argument("--from", dest="begin", type=int, metavar="N", help="jobs NAME --json: from byte N")
+    @as_json
     @line_magic
-    def workbench(self, line: str) -> Rich | Job | Dashboard | None:
+    def workbench(self, line: str) -> Rich | Job | Dashboard | JsonAnswer | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
         `%workbench dashboard` shows it live. `%workbench memory` shows what this process's own
@@ -95,9 +99,11 @@ class SessionMagics(NotebookMagics):
         branches; `branch NAME` makes one, or goes to it.
 
         `%workbench save FILE` writes the variables to a file, `%workbench open FILE` binds them.
+
+        `--json` is for programs; `jobs NAME --json` has what that cell printed, and binds nothing.
         """
         args = vars(parse(self.workbench, line))
-        action, what = args.pop("action"), args.pop("what")
+        action, what, asks_json, begin = map(args.pop, ("action", "what", "json", "begin"))
         settings = {k: v for k, v in args.items() if v is not None}
         words = ACTIONS + KEPT + FILES
         if action not in words:
@@ -107,11 +113,15 @@ class SessionMagics(NotebookMagics):
         takes_more = action in ("jobs", "job", "branch", *FILES)
         if what and not takes_more and (action, what) != ("keep", ["off"]):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
-        if action in FILES:
+        if action in FILES and not asks_json:
             self._file(action, " ".join(map(unquoted, what)), settings)
             return None
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
+        if begin is not None and not (asks_json and action == "jobs" and what):
+            raise MagicError("--from goes with `%workbench jobs NAME --json`.")
+        if asks_json:
+            return JsonAnswer(self._document(action, " ".join(map(unquoted, what)), begin or 0))
         if action in KEPT:
             return self._kept(action, what)
         match action:
@@ -136,7 +146,7 @@ class SessionMagics(NotebookMagics):
 
                 return dashboard()
             case "memory":
-                return _memory()
+                return MemoryTable(_memory())
             case _:
                 if not api.is_initialized():
                     print(NONE)
@@ -148,6 +158,23 @@ class SessionMagics(NotebookMagics):
                 ]
                 print(cards.of_snapshot(engine.ask(Summary()), more).text())
         return None
+
+    def _document(self, action: str, wanted: str, begin: int) -> json.Document:
+        """Return the answer to a question as data."""
+        keeping = self._notebook.keeping
+        made = {
+            "memory": lambda: json.of_memory(_memory()),
+            "jobs": lambda: json.of_jobs(api.engine().ask(Jobs()) if api.is_initialized() else ()),
+            "lost": lambda: json.of_lost(keeping.lost()),
+            "history": lambda: json.of_history(keeping.history()),
+            "branches": lambda: json.of_branches(keeping.branches()),
+        }
+        if action not in made:
+            raise MagicError(f"--json goes with {', '.join(made)}, not with {action}.")
+        if not wanted:
+            return made[action]()
+        job = self._chosen(wanted)
+        return json.of_output(job, api.engine().ask(Outputs(job.id)), begin)
 
     def _kept(self, action: str, what: list[str]) -> Rich | None:
         keeping = self._notebook.keeping
@@ -212,12 +239,9 @@ class SessionMagics(NotebookMagics):
         return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
 
 
-def _memory() -> MemoryTable:
-    from workbench.heap import roots, survey
-    from workbench.report.memory import MemoryTable
-
+def _memory() -> survey.Survey:
     gc.collect()  # what would go by itself explains nothing
-    return MemoryTable(survey.survey(roots.roots(), roots.attributes()))
+    return survey.survey(roots.roots(), roots.attributes())
 
 
 def _lost() -> str:

@@ -20,13 +20,15 @@ from workbench.engine.queries import Jobs, Lookup, Names, Summary
 from workbench.errors import MagicError
 from workbench.format import human_seconds, printable
 from workbench.ipython import write_back
-from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
+from workbench.ipython.arguments import as_json, as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job_outputs import is_made
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace, unchanged
 from workbench.ref import ObjectRef
+from workbench.report import json
+from workbench.report.json import JsonAnswer
 from workbench.report.text import put_text
 from workbench.serialization.known_memory import KnownMemory, noting
 
@@ -264,22 +266,27 @@ class StoringMagics(NotebookMagics):
 
     @magic_arguments()
     @argument("what", nargs="+", help="a variable, or an expression")
+    @as_json
     @line_magic
-    def inspect(self, line: str) -> Inspection:
+    def inspect(self, line: str) -> Inspection | JsonAnswer:
         """Find all that keeps a value from being stored or sent: where, why, what to do."""
-        return api.inspect_serializability(*self._examined(self.inspect, line))
+        found = api.inspect_serializability(*self._examined(self.inspect, line))
+        return JsonAnswer(json.of_inspection(found)) if parse(self.inspect, line).json else found
 
     @magic_arguments()
     @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
+    @as_json
     @line_magic
-    def cost(self, line: str) -> Cost:
+    def cost(self, line: str) -> Cost | JsonAnswer:
         """Show where storing a value spends its bytes and its time, and what would be cheaper.
 
-        What takes long to pickle is estimated first, and then measured. If you stop it, the
-        estimates stay.
+        What takes long to pickle is estimated first, and then measured (not with --json). If you
+        stop it, the estimates stay.
         """
         value, name = self._examined(self.cost, line)
         cost = api.explain_cost(value, name)
+        if parse(self.cost, line).json:
+            return JsonAnswer(json.of_cost(cost))
         if not cost.is_estimate:
             return cost
         shown = display(cost, display_id=True)
