@@ -1,7 +1,7 @@
 """The course's notebooks, run whole with answers: as they came, wrong ones, right ones.
 
-One kernel and one run a notebook. The answers are in `tests/course`, a file a lesson; it has the
-name of the lesson's module in `workbench.course`. Cells are found by their tags and ids: see
+One kernel and one run a notebook. The answers are in `tests/course`, a module and its text a
+lesson; they have the name of the lesson's module in `workbench.course`. Cells are found by their tags and ids: see
 CONTRIBUTING.md.
 """
 
