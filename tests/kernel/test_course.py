@@ -1,8 +1,8 @@
 """The course's notebooks, run whole with answers: as they came, wrong ones, right ones.
 
-One kernel and one run a notebook. The answers are in `tests/course`, a module and its text a
-lesson; they have the name of the lesson's module in `workbench.course`. Cells are found by their tags and ids: see
-CONTRIBUTING.md.
+One kernel and one run a notebook. The answers are in `tests/course`, a module and a text a lesson;
+they have the name of the lesson's module in `workbench.course`. Cells are found by their tags and
+ids: see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
