@@ -71,7 +71,9 @@ def test_a_program_works_in_a_kernel_of_its_own(tmp_path: Path) -> None:
             assert flood["output"]["left"] > 90_000
             more = await call("job", handle=flood["handle"], cursor=99_990)
             assert more["output"]["text"] == "x" * 10 + "\n"
-            await call("snapshot", action="undo")
+            many = "import workbench as wb\nrefs = [wb.put(n) for n in range(300)]"
+            await call("run", code=many, wait=TIMEOUT)
+            assert (await call("explain", what="objects"))["cut"]["objects"] > 10
             await call("run", code="x.append(2)", wait=TIMEOUT)
             await call("snapshot", action="undo")
             assert (await call("run", code="x", wait=TIMEOUT))["output"]["text"] == "[1]\n"

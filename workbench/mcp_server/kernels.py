@@ -24,6 +24,9 @@ START = 30.0
 LATE = 0.5
 """Seconds after a run's reply for which its output is waited for."""
 
+MOST_RUNS = 1000
+"""Runs that are remembered, with their output."""
+
 LINGER = "8h"
 """How long its own kernel's session is kept after this process, if no variable says so."""
 
@@ -113,7 +116,7 @@ class DrivenKernel:
                 run = AgentRun(0, "%load_ext workbench")
                 self._send(run)
                 await asyncio.wait_for(run.over.wait(), START)
-                self.greeting = run.output.read(0, 4000)["text"].strip()
+                self.greeting = run.output.read(0, 1000)["text"].strip()
             self._ask_address()
 
     def _ask_address(self) -> None:
@@ -182,7 +185,9 @@ class DrivenKernel:
 
     def run(self, code: str, job: str = "") -> AgentRun:
         """Begin to execute code, after what was begun before; ``job``: its name in the session."""
-        number = len(self.runs) + 1
+        number = max(self.runs, default=0) + 1
+        for old in [n for n in self.runs if n <= number - MOST_RUNS]:
+            del self.runs[old]
         run = self.runs[number] = AgentRun(number, code, job, ASK.format("changed", {}))
         self._begin(run)
         return run
@@ -232,7 +237,7 @@ class DrivenKernel:
             stop_on_error=False,  # what is queued behind it is another call
             user_expressions={"answer": run.expression} if run.expression else {},
         )
-        self._runs[message] = run
+        self._runs = dict([*self._runs.items()][-MOST_RUNS:]) | {message: run}
 
     @staticmethod
     async def _listen(get: Any, take: Any) -> None:

@@ -5,6 +5,7 @@ Pure: no kernel here.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -67,3 +68,27 @@ def error_of(content: dict[str, Any]) -> dict[str, Any]:
         "text": _ANSI.sub("", content.get("evalue", "")),
         "line": lines[0] if lines else None,
     }
+
+
+def bounded(document: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return a document with so many characters of JSON at most: its longest lists and texts are
+    cut, and ``cut`` beside them says how much is left out of each."""
+    while len(json.dumps(document)) > limit:
+        holder, key = max(_long(document), key=lambda each: len(json.dumps(each[0][each[1]])))
+        value = holder[key]
+        if len(value) <= 1:
+            break
+        holder[key] = value[: len(value) // 2]
+        if isinstance(holder, dict):
+            cut = holder.setdefault("cut", {})
+            cut[key] = cut.get(key, 0) + len(value) - len(value) // 2
+    return document
+
+
+def _long(value: Any) -> list[tuple[Any, Any]]:
+    """Return the places of all lists and texts inside, by what holds each."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    found = [(value, key) for key, each in items if isinstance(each, list | str) and each]
+    inner = value.values() if isinstance(value, dict) else value
+    more = [place for each in inner if isinstance(each, dict | list) for place in _long(each)]
+    return found + more

@@ -18,13 +18,16 @@ from workbench.engine.base import Engine
 from workbench.engine.queries import Jobs, Outputs, Summary
 from workbench.errors import SessionError
 from workbench.mcp_server.kernels import ADDRESS, ASK, OVER, AgentRun, DrivenKernel
-from workbench.mcp_server.outputs import RunOutput
+from workbench.mcp_server.outputs import RunOutput, bounded
 
 MOST_WAIT = 2.0
 """Seconds that a call waits at most, unless more is asked for."""
 
 SOON = 0.3
 """Seconds within which a run that is stopped ends, if its code reacts to an interrupt."""
+
+SHORT = 1500
+"""Characters of what a run has changed: the rest is told by `state`."""
 
 LIMIT = 6000
 """Characters of output in an answer, unless more are asked for: with all else, below 8 kB."""
@@ -56,6 +59,7 @@ class ToolServer:
     def __init__(self, pid: int | None) -> None:
         self._kernel = DrivenKernel(pid)
         self._engine: Engine | None = None
+        self._jobs = 0
 
     # -- tools ------------------------------------------------------------------------------------
 
@@ -73,11 +77,9 @@ class ToolServer:
         `background`, a worker of the pool runs it on a copy of the variables that it reads; what it
         assigns becomes a reference that `workbench.get(name)` waits for.
         """
-        number = len(self._kernel.runs) + 1
-        job = f"agent {os.getpid()}.{number}" if background else ""
-        if background:
-            code = f"%%remote --name '{job}'\n{code}"
-        run = self._kernel.run(code, job)
+        self._jobs += background
+        job = f"agent {os.getpid()}.{self._jobs}" if background else ""
+        run = self._kernel.run(f"%%remote --name '{job}'\n{code}" if background else code, job)
         await _over(run, wait)
         if background and run.state == "done":
             await self._job_over(run, wait)
@@ -119,12 +121,12 @@ class ToolServer:
         """List variables: type, shape, bytes, the cell that made each, whether it changed since
         cell `since`. A short text of each value only with `values`."""
         arguments = {"names": names, "values": values, "since": since, "budget": limit}
-        return await self._ask("state", arguments)
+        return await self._ask("state", arguments, limit)
 
-    async def explain(self, what: Question, name: str = "") -> dict[str, Any]:
+    async def explain(self, what: Question, name: str = "", limit: int = LIMIT) -> dict[str, Any]:
         """Say why an object is kept, what can't be pickled in it, what storing it costs, where
         memory is, what the store has, or which background cells there are. A remedy is code."""
-        return await self._ask("explain", {"what": what, "name": name})
+        return await self._ask("explain", {"what": what, "name": name}, limit)
 
     async def snapshot(self, action: Action, target: str = "") -> dict[str, Any]:
         """Go back: `history` lists the cells and what each changed, `undo` takes back the last one,
@@ -136,12 +138,11 @@ class ToolServer:
 
     # -- the session ------------------------------------------------------------------------------
 
-    async def _ask(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, question: str, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
         answer = await self._kernel.ask(ASK.format(question, arguments), MOST_WAIT)
         if answer is None:
             return {"busy": self._busy(), "answer": None}
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        return bounded(json.loads(answer), limit)
 
     def _busy(self) -> dict[str, Any]:
         running = [run for run in self._kernel.runs.values() if run.state == "running"]
@@ -163,9 +164,12 @@ class ToolServer:
         told |= {"cell": run.cell} if run.cell else {}
         told |= {"job": run.job} if run.job else {}
         told["output"] = output.read(cursor, limit)
-        told |= {"lines": list(run.output.lines.values())[-3:]} if run.output.lines else {}
-        told |= {"error": run.error} if run.error else {}
-        told |= {"changed": json.loads(run.answer)} if run.answer is not None else {}
+        if run.output.lines:
+            told["lines"] = [line[:200] for line in run.output.lines.values()][-3:]
+        if run.error:
+            told["error"] = bounded(run.error, SHORT)
+        if run.answer is not None:
+            told["changed"] = bounded(json.loads(run.answer), SHORT)
         if run.state in ("queued", "running"):
             told["busy"] = self._busy()
         if self._kernel.greeting and run.state in OVER:
@@ -200,11 +204,11 @@ class ToolServer:
     def _record(self, run: AgentRun) -> JobRecord | None:
         if not run.job or self._engine is None:
             return None
-        with contextlib.suppress(SessionError):
-            for record in self._engine.ask(Jobs()):
-                if record.name == run.job:
-                    return record
-        return None
+        try:
+            return next((r for r in self._engine.ask(Jobs()) if r.name == run.job), None)
+        except SessionError:  # it is over: the kernel may have another
+            self._engine, self._kernel.address = None, ""
+            return None
 
     def begin(self) -> None:
         """Have the kernel start while the program reads what there is."""
