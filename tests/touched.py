@@ -30,6 +30,7 @@ def touched_by(changed: str) -> list[str]:
     if parts[:2] == ["tests", "course"]:  # answers
         return ["tests/kernel/test_course.py"]
     if parts[0] == "tests":
+        changed = re.sub(r"(/test_\w+)\.txt$", r"\1.py", changed)  # what the test reads
         is_test = parts[-1].startswith("test_")
         return [changed if is_test else "/".join(parts[:-1])] if len(parts) > 2 else []
     if parts[0] != "workbench" or len(parts) == 1:

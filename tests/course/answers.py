@@ -1,10 +1,20 @@
-"""What the answers to a lesson's exercises are made of. No answers, no tests."""
+"""What the answers to a lesson's exercises are made of. No answers, no tests.
+
+They stand in a text file beside the lesson's module. First the right guesses, by what stands behind
+``guess-`` in the id of the cell; then, by the exercise's name, the right cell, and wrong ones with
+what the check says of each: a regular expression. A cell that begins with ``= `` is what that
+expression makes of the module's names.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.tables import tables
 
 RESTART = "# The kernel is restarted.\n"
 """A line of an answer at which that happens. What stands before and after it are cells that are run
@@ -40,33 +50,43 @@ def other(question: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """An answer that isn't right, and what the check says of it: a regular expression."""
+class Wrong(NamedTuple):
+    """An answer that isn't right, "almost" or "wrong", and what the check says of it."""
 
-    source: str | Edit
+    state: str
     says: str
-    state: str = "wrong"
-
-
-def almost(source: str | Edit, says: str) -> Wrong:
-    """One to which little is wanting."""
-    return Wrong(source, says, "almost")
+    source: str | Edit
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one lesson: what replaces its cells.
+    """Of one lesson: what replaces its cells."""
 
-    ``guesses`` by what stands behind ``guess-`` in the id of the cell: the right ones, as source;
-    ``right`` and ``wrong`` by the exercise's name.
-    """
-
-    guesses: Mapping[str, str] = field(default_factory=dict)
-    right: Mapping[str, str | Edit] = field(default_factory=dict)
-    wrong: Mapping[str, Sequence[Wrong]] = field(default_factory=dict)
+    guesses: Mapping[str, str]
+    right: Mapping[str, str | Edit]
+    wrong: Mapping[str, Sequence[Wrong]]
 
     @property
     def mistaken(self) -> Mapping[str, str]:
         """Wrong guesses, as source."""
         return {each: other(each.replace("-", "_")) for each in self.guesses}
+
+
+def read(module: str, names: Mapping[str, Any]) -> Answers:
+    """Return the answers that stand beside the file of a lesson's module, which has these names."""
+
+    def cell(text: str) -> Any:
+        return eval(text[2:], {"edit": edit, **names}) if text.startswith("= ") else text
+
+    head = Path(module).with_suffix(".txt").read_text().partition("\n## ")[0]
+    guesses = re.findall(r"^([\w-]+) = (.*)", head, re.MULTILINE)
+    exercises = {name: rows for name, rows in tables(module).items() if name}
+    assert all(rows[0][0] == "right" for rows in exercises.values())
+    return Answers(
+        {name: f"guess_{name.replace('-', '_')} = {guess}" for name, guess in guesses},
+        {name: cell(rows[0][1]) for name, rows in exercises.items()},
+        {
+            name: [Wrong(*kind.split(": ", 1), cell(text)) for kind, text in rows[1:]]
+            for name, rows in exercises.items()
+        },
+    )

@@ -338,15 +338,21 @@ def runtime_dir() -> Iterator[str]:
     assert not left, f"left in the runtime directory: {left}"
 
 
-@pytest.fixture(scope="session")
-def kernel(runtime_dir: str) -> Iterator[Kernel]:
-    """One kernel for all tests of this process; who breaks it takes a ``notebook``."""
-    started = {"WORKBENCH_HEADROOM": "0", "WORKBENCH_WORKERS": "2"}
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **started})
+def a_kernel(runtime_dir: str, **environment: str) -> Iterator[Kernel]:
+    """What a fixture yields."""
+    kernel = Kernel(
+        {"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0", **environment}
+    )
     try:
         yield kernel
     finally:
         kernel.stop()
+
+
+@pytest.fixture(scope="session")
+def kernel(runtime_dir: str) -> Iterator[Kernel]:
+    """One kernel for all tests of this process; who breaks it takes a ``notebook``."""
+    yield from a_kernel(runtime_dir, WORKBENCH_WORKERS="2")
 
 
 BEGIN = f"""\

@@ -1,8 +1,8 @@
 """The course's notebooks, run whole with answers: as they came, wrong ones, right ones.
 
-One kernel and one run a notebook. The answers are in `tests/course`, a file a lesson; it has the
-name of the lesson's module in `workbench.course`. Cells are found by their tags and ids: see
-CONTRIBUTING.md.
+One kernel and one run a notebook. The answers are in `tests/course`, a module and a text a lesson;
+they have the name of the lesson's module in `workbench.course`. Cells are found by their tags and
+ids: see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from babel.messages.pofile import read_po
 import workbench.course
 from tests import notebooks
 from tests.course.answers import RESTART, Answers, typed
-from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.conftest import Cell, Kernel, a_kernel
 from workbench.course.checks import STATES
 from workbench.course.exercises import Lesson
 from workbench.course.words import ENGLISH, say, words_of
@@ -186,11 +186,7 @@ def said(cell: Cell) -> str:
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """Without the notebook's path, which not every front end tells."""
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0"})
-    try:
-        yield kernel
-    finally:
-        kernel.stop()
+    yield from a_kernel(runtime_dir)
 
 
 UNSET = """

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.kernel.conftest import Kernel
+from tests.tables import tables
 
 
 def test_start_takes_options_and_status_shows_them(fresh: Kernel) -> None:
@@ -145,42 +146,6 @@ def test_headless_a_cell_waits_for_and_fails_with_its_background_work(session: K
     assert session.run("%%remote\nraise KeyError('lost')").error is None  # with a person it goes on
 
 
-BAD = [
-    ("%put", "MagicError", "%put x"),
-    ("%put 1 + 1", "MagicError", "--name a 1 + 1"),
-    ("%put --nam", "MagicError", "Usage: %put"),
-    ("%put --name 'a b", "MagicError", "No closing quotation"),
-    ("import numpy as np\n%put --name big np.zeros(10**7)", "StoreFullError", "--memory"),
-    ("%get", "MagicError", "%get x"),
-    ("%get a b --as c", "MagicError", "--as takes one"),
-    ("%%remote\ny = nothing_here + nor_here", "NotDefinedError", "'nothing_here' and 'nor_here'"),
-    ("%%remote --hurry\n1", "MagicError", "unrecognized arguments: --hurry. Usage: %%remote"),
-    ("%objects --sort siez", "MagicError", "Did you mean 'size'?"),
-    ("%%remote -wait\n1", "MagicError", "Did you mean '--wait'?"),
-    ("%workbench jbos cell 7", "MagicError", "Did you mean 'jobs'?"),
-    ("%%remote -n 0\n1", "MagicError", "--each 0: it can run for 1 to 100,000 items, not 0."),
-    ("%%remote -n 2 --map files\n1", "MagicError", "-n and --map are two ways to say how often"),
-    ("%%remote --map nowhere\n1", "NotDefinedError", "'nowhere' is not defined in the notebook."),
-    ("%%remote --map 7\n1", "MagicError", "--map 7: 'int' object is not iterable."),
-    ("%%remote --map a.b=files\n1", "MagicError", "'a.b' can't be a variable."),
-    ("%%remote -n 2 --actor side\n1", "MagicError", "cells of a namespace run one after the other"),
-    ("%%remote --retries -1\n1", "MagicError", "--retries -1: it must be 0 or more."),
-    ("%%remote --timeout 0\n1", "MagicError", "--timeout 0: it must be above 0"),
-    ("%%remote --timeout soon\n1", "MagicError", "invalid float value: 'soon'. Usage:"),
-    ("%%remote --seed -1\n1", "MagicError", "--seed -1: it must be from 0 to 4294967295."),
-    ("%%remote --seed 4294967296\n1", "MagicError", "it must be from 0 to 4294967295."),
-    ("%remote nowhere + 1", "NotDefinedError", "'nowhere' is not defined"),
-    ("%remote 1 +", "CellSyntaxError", "invalid syntax"),
-    ("%%remote\nif 1:\nx = 1", "CellSyntaxError", "on line 2, in line 3 of the cell"),
-    ("%workbench job", "MagicError", "Name one"),
-    ("%workbench --workers 3", "MagicError", "%workbench start"),
-    ("%objects --sort colour", "MagicError", "colour"),
-    ("wb.get(gone)", "ObjectFreedError", "freed"),
-    ("wb.get(foreign)", "ForeignRefError", "session"),
-    ("%workbench stop\n%pin x", "MagicError", "No session is running"),
-]
-
-
 START = (
     "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\nfiles = ['a']\n"
     "gone = wb.put(1)\nwb.free(gone)"
@@ -190,7 +155,8 @@ START = (
 def test_bad_input_is_one_paragraph_of_our_own_type(fresh: Kernel) -> None:
     fresh.ok("wb.init(session='other')\nforeign = wb.put(1)\n%workbench stop")
     fresh.ok(START)
-    for code, error, says in BAD:
+    for wanted, code in tables(__file__)[""]:
+        error, says = wanted.split(": ", 1)
         cell = fresh.run(code)
         assert (code, cell.error) == (code, error), cell.failure
         assert says in cell.failure

@@ -25,6 +25,7 @@ import pytest
 from tests import notebooks
 from tests.kernel.conftest import Kernel
 from tests.leaks import nothing_left
+from tests.tables import tables
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -142,42 +143,7 @@ def test_is_committed_with_its_output_and_without_a_trace_of_a_machine(path: Pat
     assert len(text) < 700_000
 
 
-SHOWN = {
-    FIRST: {
-        "start": r"^Workbench started session \d+-\w+: 2 workers, store of",  # a name of its own
-        "data": r"^land: ndarray float32 \(344, 403\), 555 kB in .*; 555 kB copied directly in 1",
-        "draw": r"done in [\s\S]*drawn_by, figure, axes, view[\s\S]*drawing \.\.\.[\s\S]*"
-        r"<image/png>",
-        "meanwhile": r"highest point: 1076\.0 m\nlowest point:  236\.0 m",
-        "reveal-drawer": r"^Make a guess first\.$",
-        "check-in_background": r"your kernel did\.[\s\S]*○○○○ First steps: 0 of 4 exercises done",
-        "plot": r"<image/png>",
-        "curve": r"<image/png>",
-        "tasks-get": r"^most land is in the sun at hour 11\.75",
-        "repair": r"In\[\d+\], line 3\n[\s\S]*-> 3 steepest = [\s\S]*ValueError: operands could",
-        "status": r"2 workers[\s\S]*  land +ndarray float32.* 55\d kB",
-    },
-    # Each view as it was when its cell ran, though a program runs them without a pause.
-    SEEN: {
-        "occupancy": r"reusable",
-        "pins": r"(?=[\s\S]*darker\[7\])(darker\[0\][\s\S]*named `table`|named `table`[\s\S]*"
-        r"darker\[0\])",
-        "costs": r"serialized 3 ×: put it once",
-        "jobs": r"#1 +brightest +(running|done)",
-        # What was let go of between two views is not in the second one.
-        "dashboard": r"\A(?![\s\S]*darker\[7\])(?=[\s\S]*Occupancy)(?=[\s\S]*Pins)"
-        r"(?=[\s\S]*Costs)[\s\S]*Jobs",
-    },
-    # Whatever it measured.
-    ROOT / "notebooks" / "08-your-libraries.ipynb": {
-        # Where the machine is busy, a line about progress may come between any two of these.
-        "workbench": r"store of [\s\S]*^X: ndarray float32 .*read-only view of it now, 41\.\d MB "
-        r"freed[\s\S]*^the same scores: True",
-        "grid": r"^workbench: best \d+\.\d%; .* s a search|^\d+ MB are left here",
-        "given_back": r"^X +ndarray .* 41\.\d MB",
-    },
-}
-"""What the reader sees under each cell that the text speaks of."""
+SHOWN = tables(__file__)
 
 
 def ran(path: Path, output: Path, **how: Any) -> Demo:
@@ -195,7 +161,7 @@ def ran(path: Path, output: Path, **how: Any) -> Demo:
     assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\W?http[^>]*", demo.page)
     assert not re.findall(r"(?:import\W|@import|url\()\W*https?:[^\n]*", demo.page)
     shown = {cell.id: text_of(cell) for cell in code}
-    for id, pattern in SHOWN.get(path, {}).items():
+    for id, pattern in SHOWN.get(path.stem, ()):
         assert re.search(pattern, shown[id], re.MULTILINE), f"{id}: {shown[id]}"
     return demo
 

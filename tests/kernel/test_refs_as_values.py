@@ -6,6 +6,7 @@ import pytest
 
 from tests.kernel.conftest import Cell, Kernel
 from tests.kernel.gates import Gate
+from tests.tables import tables
 
 
 @pytest.fixture
@@ -16,32 +17,7 @@ def made(session: Kernel) -> Cell:
     return cell
 
 
-USES = [
-    "made.coef_",
-    "made[-1]",
-    "made[0] = 1",
-    "made.x = 3",
-    "','.join(made)",
-    "x = [1]; x[:] = made",
-    "{**made}",
-    "round(made)",
-    "made + 1",
-    "len(made)",
-    "for each in made: pass",
-    "a, b = made",
-    "made()",
-    "with made: pass",
-    "float(made)",
-    "f'{made:.2f}'",
-    "if made: pass",
-    "np.mean(made)",
-    "np.ones(2) + made",
-    "df['b'] = made",
-    "np.array([made])",
-    "sum([made])",
-    "json.dumps(made)",
-    "(lambda x: x.shape)(made)",
-]
+USES = [use for use, _ in tables(__file__)[""]]
 
 
 def test_the_error_says_what_a_ref_is_to_and_how_to_get_it(session: Kernel, made: Cell) -> None:

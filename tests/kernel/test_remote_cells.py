@@ -9,6 +9,10 @@ from typing import Any
 from tests.kernel.conftest import Cell, Kernel
 from tests.kernel.gates import Gate
 from tests.leaks import eventually
+from tests.tables import tables
+
+TABLES = tables(__file__)
+CELLS = dict(TABLES.pop("cells"))
 
 
 def test_time_magics(session: Kernel) -> None:
@@ -50,17 +54,9 @@ def test_help_is_text_under_the_cell(session: Kernel) -> None:
     assert "def dedent" in text
 
 
-REFUSED = {
-    "%pdb on": "needs a person",
-    "%workbench": "take it out of the cell",
-    "%%time": "above the whole body",
-    "%matplotlib qt": "has no screen",
-}
-
-
 def test_what_cannot_be_there_is_refused_before_it_is_sent(session: Kernel) -> None:
     """`tests/unit/ipython/test_cells.py` has more of it."""
-    for magic, says in REFUSED.items():
+    for says, magic in TABLES["refused"]:
         failure = session.failure(f"%%remote\nif x:\n    {magic}\n    x")
         assert "CellSyntaxError" in failure
         assert says in failure
@@ -84,41 +80,11 @@ def test_what_needs_a_person_says_so(session: Kernel) -> None:
         assert re.search(rf"Cell In\[{cell.number}\], line {line}\b", cell.failure)
 
 
-HOLD = """\
-import sys, weakref
-class Big: pass
-_big = Big()
-sys.watch = weakref.ref(_big)
-"""
-GONE = """
-@wb.remote
-def gone():
-    import gc, sys
-    gc.collect()
-    return sys.watch() is None
-"""
-
-BODIES = [
-    HOLD + "_big",
-    HOLD + "%time _big",
-    HOLD + "%time _kept = _big",
-    "%%time\n" + HOLD + "_big",
-    HOLD + "_big?",
-    "%%capture\n" + HOLD + "print(_big)\n_big",
-    HOLD + "!echo '{_big}'",
-    HOLD + "%time 1 / (_big is None)",
-    HOLD + "1 / (_big is None)",
-    HOLD + "import ipywidgets\n_w = ipywidgets.HTML('x'); _w.big = _big\ndisplay(_w)",
-    HOLD + "async def f(x):\n    return x\nawait f(_big) and 0",
-    HOLD + "async def f(x):\n    raise ValueError(x)\nawait f(_big)",
-]
-
-
 def test_a_worker_lets_go_of_a_cells_values(fresh: Kernel) -> None:
-    fresh.ok(f"%workbench start --workers 1\n{GONE}")
-    for body in BODIES:
-        fresh.run(f"%%remote -w\n{body}\n")
-        assert (body, fresh.value("wb.get(gone.remote())")) == (body, "True")
+    fresh.ok(f"%workbench start --workers 1\n{CELLS['gone']}")
+    for name, body in TABLES["held"]:
+        fresh.run(f"%%remote -w\n{body.replace('HOLD', CELLS['holds'])}\n")
+        assert (name, fresh.value("wb.get(gone.remote())")) == (name, "True")
     # Widgets stay in the front end when their cell is over.
     first = fresh.ok("%%remote -w -q\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
     second = fresh.ok("%%remote -w -q\nimport gc\ngc.collect()\nprint('collected')")
@@ -127,19 +93,11 @@ def test_a_worker_lets_go_of_a_cells_values(fresh: Kernel) -> None:
     assert not [kind for kind, *_ in first.comms + second.comms if kind == "comm_close"]
 
 
-FRAMES = """%%remote -w
-import pandas as pd
-def half(row):
-    return row.a / (row.a - 1)
-
-pd.DataFrame({'a': [1, 2]}).apply(lambda row: {}[half(row)], axis=1)
-"""
-
-
 def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> None:
     said = session.failure("%%remote -w\nimport re\nre.sub('a', lambda m: 1 / 0, 'a')")
     assert "frames in" not in said  # one alone is no more than the line about it
-    cell = session.run(FRAMES)
+    fails = CELLS["fails in a library"]
+    cell = session.run(f"%%remote -w\n{fails}")
     short = cell.failure
     assert re.search(r"^  … \d+ frames in pandas$", short, re.M)
     assert "site-packages" not in short
@@ -148,7 +106,7 @@ def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> No
     whole = session.run("%tb Verbose").failure or session.run("%tb Verbose").text()
     assert "frames in pandas" not in whole
     assert whole.count("site-packages/pandas") >= 4
-    cell = session.run(FRAMES.replace(" -w", ""))
+    cell = session.run(f"%%remote\n{fails}")
     session.until(lambda: cell.failure)
     assert "`%tb" not in cell.failure  # it isn't the last error: no cell has raised it
     assert "After `%xmode Verbose`" in cell.failure
@@ -319,20 +277,6 @@ def test_errors_that_ipython_shows_its_own_way(session: Kernel) -> None:
             assert not cell.text("stderr")
 
 
-CONTROLS = """\
-import ipywidgets
-slider = ipywidgets.IntSlider(value=1)
-button = ipywidgets.Button()
-slider.observe(lambda change: print('now', change.new), 'value')
-button.on_click(lambda button: print('pressed, at', slider.value))
-def fails(button):
-    raise ValueError('of a callback')
-bad = ipywidgets.Button(description='bad')
-bad.on_click(fails)
-display(slider, button, bad)
-"""
-
-
 def model(cell: Cell, name: str, **state: Any) -> str:
     """The id of the widget with that model, made under the cell."""
     wanted = {"_model_name": name, **state}
@@ -340,7 +284,7 @@ def model(cell: Cell, name: str, **state: Any) -> str:
 
 
 def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
-    cell = session.ok(f"%%remote --wait --actor desk\n{CONTROLS}")
+    cell = session.ok(f"%%remote --wait --actor desk\n{CELLS['controls']}")
     moved = {"method": "update", "state": {"value": 5}, "buffer_paths": []}
     session.send(model(cell, "IntSliderModel"), moved)
     session.until(lambda: "now 5\n" in cell.text())
@@ -353,7 +297,7 @@ def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
 
 
 def test_others_say_that_they_are_a_still(session: Kernel) -> None:
-    cell = session.ok(f"%%remote --wait\n{CONTROLS}")
+    cell = session.ok(f"%%remote --wait\n{CELLS['controls']}")
     session.until(lambda: "Its widgets don't react" in cell.notes)
     session.tell(model(cell, "ButtonModel", description=""), event="click")
     cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import Kernel, a_kernel
 from tests.leaks import eventually
 
 
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """One of its own: a search takes as long as there are things in the kernel."""
-    environment = {"WORKBENCH_HEADROOM": "0", "WORKBENCH_WORKERS": "2"}
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, **environment})
-    yield kernel
-    kernel.stop()
+    yield from a_kernel(runtime_dir, WORKBENCH_WORKERS="2")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
+from tests.tables import tables
 
 CLASSES = """
 import numpy as np
@@ -19,34 +20,12 @@ class Model:
         return self
 """
 
-Case = tuple[str, str, str]
-"""What makes `x`, what changes it there, and what holds then; by its kind. More kinds are edited in
-`tests/unit/serialization/test_mutations.py`."""
-
-CHANGES: dict[str, Case] = {
-    "list": ("x = [1, [2]]", "x.append(3); x[1].append(4)", "x == [1, [2, 4], 3]"),
-    "dates": ("x = np.array(['2020'], 'M8[Y]')", "x[0] = '2021'", "str(x[0]) == '2021'"),
-    "strided": ("x = np.zeros((8, 9, 9)).T[::2]", "x[0, 0, 1] = 5", "x.sum() == x[0, 0, 1] == 5"),
-    "large": ("x = np.zeros(500_000)", "x[7] = 1", "x.sum() == x[7] == 1"),
-    "masked": ("x = np.ma.array([1, 2])", "x[1] = np.ma.masked", "x.mask.tolist() == [0, 1]"),
-    "attributes": ("x = Model()", "x.fit([1, 2], 3)\n;", "(x.coef_, x.fits) == ([3, 6], 1)"),
-    "generator": (
-        "x, y = np.random.default_rng(1), np.random.default_rng(1)", "x.random()\n;",
-        "y.random() != x.random() == y.random()",
-    ),
-    "class": ("class x: rate = 1", "x.rate, x.new = 2, 3", "(x.rate, x.new) == (2, 3)"),
-    "its class": ("class C: parts = []\nx = C()", "x.parts.append(1)", "C.parts == [1]"),
-    "defaults": (
-        "def x(n, a=[], *, b=[]):\n    a.append(n)\n    b.append(n)\n    return a + b",
-        "x(1)\n;", "x(2) == [1, 2, 1, 2]",
-    ),
-    "counts": ("def x(): pass\nx.calls = 1", "x.calls += 1", "x.calls == 2"),
-}  # fmt: skip
+CASES = tables(__file__)
 
 
-def check(session: Kernel, cases: dict[str, Case], around: str = "{}", also: str = "True") -> None:
+def check(session: Kernel, cases: str, around: str = "{}", also: str = "True") -> None:
     """Each holds, and ``also`` of what is made ``around`` what the case makes; without a word."""
-    for kind, (make, change, holds) in cases.items():
+    for kind, make, change, holds in CASES[cases]:
         session.ok(f"{CLASSES}\n{around.format(make)}")
         cell = session.ok(f"%%remote -w\n{change}")
         there = session.value(f"bool(({holds}) and {also})")
@@ -54,61 +33,15 @@ def check(session: Kernel, cases: dict[str, Case], around: str = "{}", also: str
 
 
 def test_who_has_what_was_changed_has_it_changed(session: Kernel) -> None:
-    check(session, CHANGES, "{}\nalias, holder = x, [x]", "alias is x and holder[0] is x")
-
-
-NEW: dict[str, Case] = {
-    "iterator": ("x = iter([1])", "next(x)\n;", "next(x, 'at its end') == 'at its end'"),
-    "array": ("from array import array; x = array('i')", "x.append(1)", "x.tolist() == [1]"),
-    "tuple": ("it = iter([1])\nx = (it,)", "next(x[0])\n;", "next(x[0], 0) == next(it, 0) == 0"),
-    "slice": ("x = slice([1])", "x.stop.append(2)", "x.stop == [1, 2]"),
-    "proxy": (
-        "from types import MappingProxyType; x = MappingProxyType({'a': []})",
-        "x['a'].append(1)", "x == {'a': [1]}",
-    ),
-    "memoryview": ("x = memoryview(bytearray(b'abc'))", "x[0] = 65", "bytes(x) == b'Abc'"),
-    "read-only": ("x = np.zeros(3); x.flags.writeable = False", "x[0] = 1", "x[0].item() == 1"),
-    "stored tuple": ("x = ({'a': 1},)\n%put x", "x[0]['a'] = 2", "x[0]['a'] == 2"),
-    "stored objects": ("x = np.array([None, 1])\n%put x", "x[0] = 5", "x.tolist() == [5, 1]"),
-    "stored slice": ("x = slice([1])\n%put x", "x.stop.append(2)", "x.stop == [1, 2]"),
-}  # fmt: skip
+    check(session, "in place", "{}\nalias, holder = x, [x]", "alias is x and holder[0] is x")
 
 
 def test_what_cannot_be_changed_in_place_is_bound_anew(session: Kernel) -> None:
-    check(session, NEW, "{}\nalias = x", "alias is x")
-
-
-CONNECTED: dict[str, Case] = {
-    "views": (
-        "grid = np.zeros((3, 3)); top = grid[0]", "top[:] = 1; third = grid[2]; s = grid.sum()",
-        "s == grid.sum() == 3 and np.shares_memory(top, grid) and third.base is not None",
-    ),
-    "a view that the cell made": (
-        "grid = np.zeros((3, 3))", "third = grid[2]", "np.shares_memory(third, grid)",
-    ),
-    "globals": (
-        "w, seen = 0, []\ndef inc():\n    global w; w += 1; seen.append(w)",
-        "inc(); inc(); x = w", "(w, x, seen) == (2, 2, [1, 2])",
-    ),
-    "closures": (
-        "def make():\n    n = 0\n    def add(x):\n        nonlocal n; n += x\n    "
-        "return add, lambda: n",
-        "add, get = make(); add(1)", "(add(2), get()) == (None, 3)",
-    ),
-    "bound methods": ("held = []; note = held.append", "note(3)", "held == [3]"),
-    "what is new": (
-        "k = 0", "a = [1]; b = {'a': a}; k = 3\ndef f(): return a, k",
-        "b['a'] is a is f()[0] and f.__globals__ is globals()",
-    ),
-    "names": (
-        "v, w = 1, 2", "del v; exec('w = 3')\nimport math as m",
-        "w == 3 and 'v' not in dir() and m.pi > 3",
-    ),
-}  # fmt: skip
+    check(session, "bound anew", "{}\nalias = x", "alias is x")
 
 
 def test_what_connects_variables_connects_them_afterwards(session: Kernel) -> None:
-    check(session, CONNECTED)
+    check(session, "connected")
     cell = session.ok("%%remote -w\nwith open('/dev/null') as f: pass")
     assert "f stays on the worker: " in cell.notes
 
@@ -253,20 +186,8 @@ def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
     assert session.value("(d['x'][0].item(), x[0].item())") == "(9.0, 9.0)"
 
 
-READ_ONLY: dict[str, Case] = {
-    "attribute": ("x = Model(); x.w = z", "x.w[0] = 7; x.n = 1", "x.w[0] == 7 and x.n == 1"),
-    "tuple": ("y = []; x = (z, y); t = x", "x[0][0] = 7", "x[0][0] == 7 and x[1] is y"),
-    "in a tuple": ("x = [(z, 1)]; y = x", "x[0][0][0] = 7", "y[0][0][0] == 7"),
-    "both": ("x = [z]; y = {'z': z}", "x[0][0] = 7; y", "y['z'] is x[0] and x[0][0] == 7"),
-    "global": ("y = [1]\ndef x(): z[0] = 7; y[0] = z[0]", "x()", "x.__globals__['z'][0] == 7"),
-    "columns": ("z = z.reshape(2, 3).T; x = [z]", "x[0][0, 0] = 7", "x[0][0, 0] == 7"),
-    "strided": ("z = z[::2]; x = [z]", "x[0][0] = 7", "x[0][0] == 7"),
-    "large": ("z = np.zeros(500_000)\n%put z --replace\nx = [z]", "x[0][0] = 7", "x[0][0] == 7"),
-}
-
-
 def test_who_has_a_read_only_array_has_the_new_one(session: Kernel) -> None:
-    check(session, READ_ONLY, "z = np.arange(6.)\n%put z --replace\n{}")
+    check(session, "read-only", "z = np.arange(6.)\n%put z --replace\n{}")
 
 
 def test_what_stays_where_it_was_changed_is_said(session: Kernel) -> None:
@@ -342,17 +263,8 @@ def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
     assert "rows: its objects came back as new ones" in cell.notes
 
 
-ALIASES: dict[str, Case] = {
-    "in what is stored": ("x = {'a': [1]}\ny = x['a']\n%put x", "x['a'].append(2)", "y"),
-    "of what is stored": ("y = [1]\nx = [y]\n%put y", "x[0].append(2)", "y"),
-    "both stored": ("y = [1]\nx = [y]\n%put x y", "x[0].append(2)", "y"),
-    "by a function": ("y = [1]\ndef x(): y.append(2)\n%put y", "x()", "y"),
-    "changed before": ("y = [0]\nx = [y]\n%put y\ny[0] = 1", "y.append(2)", "x[0]"),
-}
-
-
 def test_two_names_of_one_object_are_one_in_the_cell(session: Kernel) -> None:
-    for kind, (make, change, reads) in ALIASES.items():
+    for kind, make, change, reads in CASES["aliases"]:
         session.ok(make)
         cell = session.ok(f"%%remote -w --out got\n{change}; x\ngot = list({reads})")
         assert (kind, session.value("got")) == (kind, "[1, 2]")

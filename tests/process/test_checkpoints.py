@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tables import tables
 from workbench.checkpoints import checkpointer
 from workbench.checkpoints.checkpointer import Checkpointer
 from workbench.checkpoints.groups import look
@@ -21,6 +22,8 @@ from workbench.engine.base import Engine
 from workbench.engine.queries import Names
 from workbench.serialization import buffer_digests
 from workbench.serialization.known_memory import marked
+
+CELLS = dict(tables(__file__)[""])
 
 BUFFER = 200_000  # bytes of an array that is stored on its own
 
@@ -65,44 +68,9 @@ def notebook(session: Engine) -> Iterator[Notebook]:
     gc.collect()
 
 
-ENTWINED = """
-base = np.arange(100_000.0); view = base[10:20]
-inner = [1, 2]; outer = {'inner': inner, 'tuple': (inner,)}
-def counter():
-    n = 0
-    def up():
-        nonlocal n
-        n += 1; return n
-    return up, lambda: n
-up, read = counter()
-class Base:
-    made = 0
-class Point(Base):
-    __slots__ = ('x',)
-    def __init__(self, x): self.x = x; Base.made += 1
-    def where(self): return scale * self.x
-class Listed:
-    all = []
-    def __init_subclass__(cls): cls.all.append(cls.__name__)
-class First(Listed): pass
-keys = outer.keys()
-scale = 2
-one, two = Point(1), Point(2); both = [one, two]
-old = one.where
-import functools; cached = functools.lru_cache(read); cached.of = inner
-"""
-
-CHANGE = """
-base[12] = -1; inner.append(3); up(); scale = 3; Base.made = 9; Base.later = True
-Base.__repr__ = lambda self: 'later'
-class Second(Listed): pass
-one.x = 5; del two; both = None
-"""
-
-
 def test_what_connects_variables_comes_back_with_them(notebook: Notebook) -> None:
-    before = notebook.run(ENTWINED)
-    after = notebook.run(CHANGE)
+    before = notebook.run(CELLS["entwined"])
+    after = notebook.run(CELLS["changes that"])
     notebook.open(before)
     assert notebook.value("view[2], inner, scale, Base.made, one.x") == (12.0, [1, 2], 2, 2, 1)
     assert notebook.value("np.shares_memory(base, view) and cached.of is inner")
@@ -199,27 +167,16 @@ def test_what_a_thread_writes_while_it_is_stored_is_never_taken_for_another_cont
     assert [notebook.open(each)["array"][size // 2] for each in (first, second)] == [5, 0]
 
 
-SHY = """
-class Shy:
-    def __reduce__(self):
-        if {raises}: raise {error}
-        return Shy, ()
-shy = Shy(); other = [1]
-"""
-
-
 @pytest.mark.parametrize("error", ["KeyboardInterrupt", "MemoryError", "RecursionError"])
 def test_an_interruption_loses_nothing(notebook: Notebook, error: str) -> None:
     names = notebook.names
     names["raises"] = True
+    cell = CELLS["shy"].format(raises="raises", error=error)
     if error != "RecursionError":
         with pytest.raises((KeyboardInterrupt, MemoryError)):
-            notebook.run(SHY.format(raises="raises", error=error))
+            notebook.run(cell)
     else:
-        assert (
-            "RecursionError"
-            in notebook.run(SHY.format(raises="raises", error=error)).lost["shy"].why
-        )
+        assert "RecursionError" in notebook.run(cell).lost["shy"].why
     then = notebook.run("raises = False", "shy")
     assert {"shy", "other", "Shy"} <= {*then.names}
     assert not then.lost

@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.tables import tables
 from workbench.engine.base import CellListener, Engine
 
 IMPORTS = """
@@ -24,109 +25,8 @@ import resource, signal, socket, sys, threading, time, tracemalloc, warnings
 import numpy as np
 """
 
-SPOILED = {
-    "environment": (
-        "os.environ['NEW'] = '1'; os.environ['PATH'] = '/nowhere'; del os.environ['HOME']",
-        "os.environ.get('NEW'), os.environ['PATH'], os.getenv('HOME')",
-    ),
-    "time zone": ("os.environ['TZ'] = 'Asia/Tokyo'; time.tzset()", "time.tzname"),
-    "directory": ("os.chdir('/')", "os.getcwd()"),
-    "path": ("sys.path.insert(0, '/a'); sys.path.append('/b')", "list(sys.path)"),
-    "arguments": ("sys.argv.append('mine')", "sys.argv"),
-    "umask": ("os.umask(0o077)", "os.umask(0o022)"),
-    "recursion": ("sys.setrecursionlimit(5000)", "sys.getrecursionlimit()"),
-    "digits": ("sys.set_int_max_str_digits(0)", "sys.get_int_max_str_digits()"),
-    "switching": ("sys.setswitchinterval(1)", "sys.getswitchinterval()"),
-    "streams": (
-        "sys.stdout = sys.stderr = io.StringIO(); sys.stdin = None",
-        "type(sys.stdout), type(sys.stderr), type(sys.stdin)",
-    ),
-    "hooks": (
-        "sys.excepthook = sys.displayhook = threading.excepthook = sys.unraisablehook = print",
-        "sys.excepthook, sys.displayhook is print, threading.excepthook is print",
-    ),
-    "tracing": (
-        "sys.setprofile(lambda *a: None); threading.settrace(lambda *a: None)",
-        "sys.getprofile(), threading.gettrace()",
-    ),
-    "builtins": (
-        "builtins.complex = None; builtins.mine = 1; del builtins.ascii",
-        "complex is None, hasattr(builtins, 'mine'), hasattr(builtins, 'ascii')",
-    ),
-    "collector": (
-        "gc.disable(); gc.set_threshold(7); gc.callbacks.append(lambda *a: None)",
-        "gc.isenabled(), gc.get_threshold(), len(gc.callbacks)",
-    ),
-    "signals": (
-        "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGUSR1, print)",
-        "signal.getsignal(signal.SIGINT) == signal.SIG_IGN, signal.getsignal(signal.SIGUSR1)",
-    ),
-    "alarm": ("signal.alarm(1000)", "signal.getitimer(signal.ITIMER_REAL)[0]"),
-    "locale": ("locale.setlocale(locale.LC_ALL, 'C')", "locale.setlocale(locale.LC_ALL)"),
-    "sockets": ("socket.setdefaulttimeout(0.001)", "socket.getdefaulttimeout()"),
-    "tracemalloc": ("tracemalloc.start()", "tracemalloc.is_tracing()"),
-    "processors": ("os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])",
-                   "os.sched_getaffinity(0)"),
-    "limits": (
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (99, 1000))",
-        "resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 99",
-    ),
-    "start method": ("multiprocessing.set_start_method('spawn')",
-                     "multiprocessing.get_start_method(allow_none=True)"),
-    "warnings": (
-        "warnings.simplefilter('error'); warnings.showwarning = print",
-        "warnings.filters[:], warnings.showwarning",
-    ),
-    "captured warnings": (
-        "logging.captureWarnings(True)", "warnings.showwarning, logging._warnings_showwarning"
-    ),
-    "logging": (
-        "logging.basicConfig(level=logging.DEBUG); logging.getLogger('mine').setLevel(10)\n"
-        "logging.getLogger('mine').addHandler(logging.StreamHandler())\n"
-        "logging.getLogger('asyncio').disabled = True; logging.disable(50)",
-        "[(l.level, l.handlers, l.disabled) for l in map(logging.getLogger, ('', 'mine', "
-        "'asyncio'))], logging.root.manager.disable",
-    ),
-    "decimal": (
-        "decimal.getcontext().prec = 3; decimal.getcontext().traps[decimal.Inexact] = True",
-        "decimal.getcontext().prec, decimal.getcontext().traps[decimal.Inexact]",
-    ),
-    "numpy": (
-        "np.set_printoptions(precision=1, suppress=True); np.seterr(all='raise')",
-        "np.get_printoptions(), np.geterr(), repr(np.array([0.123456]))",
-    ),
-    "matplotlib": (
-        "import matplotlib.pyplot as plt; plt.style.use('dark_background'); plt.figure()\n"
-        "plt.rcParams['font.sans-serif'].insert(0, 'Mine'); plt.rcParams['font.size'] = 30",
-        "dict(matplotlib.rcParams), plt.get_fignums()",
-    ),
-    "backend": (
-        "import matplotlib.pyplot as plt; plt.switch_backend('svg')", "matplotlib.get_backend()"
-    ),
-    "colormaps": (
-        "import matplotlib as m\n"
-        "m.colormaps.register(m.colors.ListedColormap(['red'], 'mine'))",
-        "'mine' in matplotlib.colormaps",
-    ),
-    "pandas": (
-        "import pandas as pd; pd.set_option('display.max_rows', 3)\n"
-        "pd.options.mode.chained_assignment = None",
-        "pd.get_option('display.max_rows'), pd.options.mode.chained_assignment",
-    ),
-    "sklearn": (
-        "import sklearn; sklearn.set_config(transform_output='pandas')", "sklearn.get_config()"
-    ),
-}  # fmt: skip
-"""What a task does, and what shows that it did."""
-
-LIBRARIES = {
-    "matplotlib": "import matplotlib, matplotlib.colors, matplotlib.pyplot as plt",
-    "backend": "import matplotlib, matplotlib.pyplot",
-    "colormaps": "import matplotlib, matplotlib.colors",
-    "pandas": "import pandas as pd",
-    "sklearn": "import sklearn",
-}
-"""What has to be imported to look."""
+SPOILED = {name: fields for name, *fields in tables(__file__)[""]}
+"""By what it is: see test_clean_workers.txt."""
 
 
 def evaluate(code: str, expression: str = "None") -> str:
@@ -148,8 +48,8 @@ def worker(runtime: str) -> None:
 
 def stays(what: str) -> list[str]:
     """Of what a task changes, what the next one sees."""
-    spoil, look = SPOILED[what]
-    imports = LIBRARIES.get(what, "")
+    spoil, look, *more = SPOILED[what]
+    imports = "".join(more)
     first = wb.get(see.remote(imports, look))
     found = []
     if wb.get(do.remote(f"{imports}\n{spoil}", look)) == first:

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.process.test_checkpoints import Notebook, notebook
+from tests.tables import tables
 
 __all__ = ["notebook"]
 
-SHARED = {
-    "an exception's cause": (
-        "e = ValueError(1); c = e.__cause__ = KeyError(e)",
-        "e.__cause__ is c",
-    ),
-    "a read-only view": ("d = {}; v = type.__dict__.__class__(d)", "d.update(a=1) or v['a'] == 1"),
-    "a variable of functions": (
-        "def f():\n    n = 1\n    def up(): nonlocal n; n += 1\n    return up\n"
-        "up = f(); cells = [*up.__closure__]",
-        "up() or cells[0].cell_contents == 2",
-    ),
-    "an element of an array": ("a = np.zeros(2, 'i4, i4'); e = a[1]", "np.shares_memory(a, e)"),
-    "an array of a class": (
-        "class A(np.ndarray): pass\na = np.zeros(9).view(A); v = [a[1:]]",
-        "np.shares_memory(a, v[0])",
-    ),
-    "an array of texts": ("a = np.char.array(['a', 'b']); v = a[1:]", "np.shares_memory(a, v)"),
-    "a read-only array": (
-        "a = np.zeros(9); v = a[1:]; v.flags.writeable = False",
-        "v.flags.writeable",
-    ),
-    "a cached function": ("import functools\nf = functools.cache(lambda: 1); g = [f]", "f is g[0]"),
-}
+CASES = tables(__file__)
 
 
-@pytest.mark.parametrize("what", SHARED)
-def test_what_is_shared_comes_back_shared(notebook: Notebook, what: str) -> None:
-    made, shown = SHARED[what]
+@pytest.mark.parametrize(("what", "made", "shown"), CASES["shared"])
+def test_what_is_shared_comes_back_shared(
+    notebook: Notebook, what: str, made: str, shown: str
+) -> None:
     then = notebook.run(made)
     was = notebook.value(shown)
     notebook.open(then)
     assert notebook.value(shown) is was
 
 
-ALTERED = {
-    "of objects": ("a = np.array([1, 'x'], object); v = [a[1:]]", {"a": "memory", "v": "memory"}),
-    "of pandas": (
-        "import pandas as pd; x = pd.DataFrame({'x': [1.5, 2]}); a = x.to_numpy(); s = x['x']",
-        {"a": "memory", "x": "memory", "s": "memory"},
-    ),
-    "pandas alone": ("import pandas as pd; x = pd.DataFrame({'x': [1, 2]}); s = x['x']", {}),
-    "an exception": ("e = None\ntry: 1 / 0\nexcept Exception as a: e = a", {"e": "traceback"}),
-    "a file": (
-        "import tempfile as t\nwith t.TemporaryFile() as f: a = np.memmap(f, 'u1', shape=9)\ndel f",
-        {"a": "file"},
-    ),
-    "a namespace": ("n = {'x': 1}; exec('def f(): return x', n)\nf = n['f']", {"n": "globals"}),
-}
-
-
-@pytest.mark.parametrize("what", ALTERED)
-def test_what_comes_back_otherwise_is_known(notebook: Notebook, what: str) -> None:
-    made, expected = ALTERED[what]
-    assert notebook.run(made).altered == expected
+@pytest.mark.parametrize(("what", "made", "expected"), CASES["altered"])
+def test_what_comes_back_otherwise_is_known(
+    notebook: Notebook, what: str, made: str, expected: str
+) -> None:
+    assert notebook.run(made).altered == dict(re.findall(r"(\w+) (\w+)", expected))
 
 
 CLASSES = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 import workbench as wb
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
+from tests.tables import tables
 from workbench.engine.base import Engine
 from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
 
@@ -116,32 +118,11 @@ VAIN: dict[str, Any] = {
 async def coroutine() -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("given", "kind", "complaint"),
-    [
-        ({"num_returns": "many"}, ValueError, "must be a number, 'streaming' or 'dynamic'"),
-        ({"num_returns": -1}, ValueError, "whole number, 0 or more"),
-        ({"num_returns": 100_001}, ValueError, "more than 100,000: yield"),
-        ({"max_retries": -2}, ValueError, "-1 or more"),
-        ({"max_retries": 0.89}, TypeError, "max_retries=0.89 must be a whole number, -1 or more"),
-        ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
-        ({"memory": "1GB"}, TypeError, "number of bytes, 0 or more"),
-        ({"runtime_env": ["A"]}, TypeError, "must be a dict like .*env_vars"),
-        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError, "texts by name"),
-        ({"num_gpus": True}, ValueError, "num_gpus=True can't be had here"),
-        ({"timeout": "soon"}, TypeError, "timeout='soon' must be a number"),
-        ({"timeout": float("nan")}, ValueError, "must be a number"),
-        ({"timeout": 0}, ValueError, "above 0; leave it out"),
-        ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
-        ({"name": 3}, TypeError, "must be text"),
-        ({"retry_exceptions": "ValueError"}, TypeError, "list of exception types"),
-        ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
-        ({"restarts": 3}, TypeError, "A task has no option restarts. There are: num_returns"),
-    ],
-)
-def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], complaint: str) -> None:
-    with pytest.raises(kind, match=complaint):
-        wb.remote(**VAIN)(lambda: 1).options(**given)
+@pytest.mark.parametrize(("error", "given"), tables(__file__)[""])
+def test_bad_options_are_told(error: str, given: str) -> None:
+    kind, complaint = error.split(": ", 1)
+    with pytest.raises(getattr(builtins, kind), match=complaint):
+        wb.remote(**VAIN)(lambda: 1).options(**eval(f"dict({given})"))
 
 
 def test_bad_options_of_actors_are_told() -> None:

@@ -24,7 +24,8 @@ def test_a_change_is_followed_to_its_tests() -> None:
     assert "tests/process/test_gathering.py" in touched_by("workbench/api/gathering.py")
     assert "tests/unit/test_config.py" in touched_by("workbench/config.py")
     assert touched_by("tests/process/gates.py") == ["tests/process"]
-    assert touched_by("tests/unit/test_errors.py") == ["tests/unit/test_errors.py"]
+    for kind in ("py", "txt"):
+        assert touched_by(f"tests/unit/test_config.{kind}") == ["tests/unit/test_config.py"]
     assert touched_by("README.md") == ["tests/kernel/test_docs.py"]
     assert touched_by("CHANGELOG.md") == []
     assert touched_by("tests/course/copies.py") == ["tests/kernel/test_course.py"]

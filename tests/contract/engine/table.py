@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
+from tests.tables import tables
 from workbench.client.client import Client
 from workbench.engine.base import Abilities
 from workbench.engines.cluster import abilities as cluster
@@ -22,32 +23,8 @@ PAGE = ROOT / "docs" / "howto" / "past-one-machine.md"
 
 BEGIN, END = "<!-- table: tests/contract/engine/table.py -->", "<!-- end of table -->"
 
-ROWS = {
-    "get": "bring objects to the notebook, say what they cost",
-    "free": "`%free`: delete an object though something refers to it",
-    "pin": "`%pin`: keep an object, whoever lets go of it",
-    "resident": "keep a pinned object in memory",
-    "spill": "move an object to disk when asked",
-    "why": "`%why`: say what keeps an object",
-    "holders": "`%why`: name other processes that have it",
-    "interrupt": "stop what runs",
-    "copy_on_write": "`get(copy_on_write=True)`",
-    "streams": 'streams: `num_returns="streaming"`',
-    "restarts": "make an actor again after a crash: `max_restarts`",
-    "concurrency": "an actor's calls side by side: `max_concurrency`, async methods",
-    "timeout": "a time limit for tasks: `timeout`, `--timeout`",
-    "edited": "take up edited modules",
-    "keep": "keep a session after its last notebook: `--keep`",
-    "recursive": "stop a task without what it has submitted: `cancel(recursive=False)`",
-    "serializers": "use a custom serializer in all processes",
-    "huge_pages": "ask for huge pages",
-    "max_calls": "end a worker after so many calls of a function: `max_calls`",
-    "needs": "count what a task takes: `num_cpus`, `memory`",
-    "elsewhere": "make an actor again whatever ended it, a node's death too",
-    "cache": "find a cell's result on disk: `--cache`",
-    "once": "run a task with `max_retries=0` once, whatever dies",
-}
-"""By ability, in a person's words."""
+ROWS = dict(tables(__file__)[""])
+"""By ability, in a person's words: table.txt."""
 
 ALL = "values, names, tasks, errors, retries, output, stop, actors, background cells, lists"
 """What each of them can: the suite's other tests."""

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.engine.conftest import Book
 from tests.contract.engine.systems import Cluster
 from tests.contract.engine.table import PAGE, abilities, of_engines, page_with
+from tests.tables import tables
 
 GONE = """
 for _ in range(20_000):
@@ -94,20 +95,8 @@ def test_a_session_is_kept_as_long_as_one_says(book: Book) -> None:
     book.ok("%workbench start --keep 0")
 
 
-USES = {
-    "holders": ("ref = wb.put(1)", "print(wb.why(ref))"),
-    "edited": ("%load_ext autoreload", "%autoreload 2", "%put --name told 1"),
-    "huge_pages": ("%workbench stop", "%workbench start {start} --huge-pages"),
-    "max_calls": ("wb.get(wb.remote(max_calls=1)(abs).remote(-1))",),
-    "needs": ("wb.get(wb.remote(num_cpus=2)(abs).remote(-1))",),
-    "recursive": ("ref = wb.remote(abs).remote(-3)", "wb.cancel(ref, recursive=False)"),
-    "serializers": (
-        "class Odd: pass",
-        "wb.register_serializer(Odd, serializer=id, deserializer=Odd)",
-    ),
-    "spill": ("wb.spill(wb.put(np.ones(10**6)))",),
-}
-"""Cells by what a cluster may lack; the last one uses it. ``{start}`` starts a session."""
+USES = {ability: cells for ability, *cells in tables(__file__)[""]}
+"""Cells by what a cluster may lack: the last one uses it."""
 
 
 @pytest.mark.parametrize("ability", USES)

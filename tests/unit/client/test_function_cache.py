@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from joblib import Parallel
 
+from tests.tables import tables
 from workbench.call_site import call_site, name_of
 from workbench.client.function_cache import Export
 from workbench.serialization.pickler import Pickler
@@ -24,87 +25,27 @@ def export(function: Any) -> Export:
     return Export(None, pickler.code)  # type: ignore[arg-type] # the ref isn't asked
 
 
-CELL = """
-class Model: version = 1
-limit = 1_000_000
-data = [1, 2]
-unused = 0
-def helper(): return Model, limit
-def task(x): return [helper() for _ in x], len(data), later
-"""
+TABLES = tables(__file__)
+CELLS = dict(TABLES.pop("cells"))
 
 
 @pytest.fixture
 def cell() -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    exec(CELL, namespace)
+    exec(CELLS["task"], namespace)
     return namespace
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "data.append(3)",
-        "options['depth']['least'] = 1",
-        "array[2] = 5",
-        "settings.rate = 0.5",
-        "default.add(3)",
-        "keyword.append(1)",
-        "closed.append(2)",
-        "rebind(1)",
-        # What looks alike is told apart.
-        "data[0] = True",
-        "data[1] = 2.0",
-        "del data[-1]",
-        "data.reverse()",
-        "options['b'] = 3",
-        "options['depth'] = options.pop('depth')",
-        # Of classes and functions that it reads.
-        "Config.rate = 2",
-        "Config.steps.append(2)",
-        "Config.new = 2",
-        "Base.depth = 2",
-        "Config.doubled = lambda self: 0",
-        "helper.limit = 2",
-        "helper.seen.append(2)",
-        "helper.__defaults__ = (2,)",
-        "helper.__kwdefaults__ = {'y': 2}",
-        "helper.__code__ = other.__code__",
-    ],
-)
+@pytest.mark.parametrize("change", [name for rows in TABLES.values() for name, _ in rows])
 def test_what_is_changed_in_place(change: str) -> None:
     cell = {"__name__": "__main__"}
-    exec(DATA, cell)
+    exec(CELLS["data"], cell)
     sent = export(cell["task"])
     for _ in range(2):
         assert sent.is_current()
     exec(change, cell)
     assert not sent.is_current()
     assert export(cell["task"]).is_current()
-
-
-DATA = """
-import numpy as np, types
-data, options, array = [1, 2], {"depth": {}, "b": 2}, np.zeros(5)
-settings = types.SimpleNamespace(rate=0.1)
-default, keyword = {1}, []
-class Base: depth = 1
-class Config(Base):
-    rate, steps = 1, [1]
-    def doubled(self): return 2 * self.rate
-def helper(x=1, *, y=1): return x, y, helper.limit
-helper.limit, helper.seen = 1, [1]
-def other(x=1, *, y=1): return "other"
-def make():
-    closed, number = [1], 0
-    def task(x=default, *, y=keyword):
-        return data, options, array, settings, closed, number, Config, helper
-    def rebind(value):
-        nonlocal number
-        number = value
-    return task, closed, rebind
-task, closed, rebind = make()
-"""
 
 
 def test_what_has_no_two_equal_pickles_is_sent_each_time(cell: dict[str, Any]) -> None:

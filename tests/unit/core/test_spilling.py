@@ -68,6 +68,17 @@ def to_disk(s: Stage, peer: Peer, id: int) -> None:
     s.all_read()
 
 
+def on_its_way_back(stage: Make) -> tuple[Stage, Peer, do.Copy]:
+    """An object that was on disk, and that its driver looks at."""
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    to_disk(s, driver, id)
+    driver.view(id)
+    (copy,) = copies(s.turn())
+    assert (copy.object, copy.disk, copy.length) == (id, False, 4 * PAGE)
+    return s, driver, copy
+
+
 def answers(peer: Peer) -> list[str]:
     return [answer.text for answer in of(do.Answer, peer.inbox)]
 
@@ -156,32 +167,27 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
 
 
 def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
-    s, driver = begin(stage)
-    id = put(s, driver, 4)
-    to_disk(s, driver, id)
-    driver.view(id)
-    (copy,) = copies(s.turn())
-    assert (copy.object, copy.disk, copy.length) == (id, False, 4 * PAGE)
-    finish(s, [copy])
+    s, driver, back = on_its_way_back(stage)
+    finish(s, [back])
     s.all_read()
-    assert where(s)[id] == "memory"
+    assert where(s)[back.object] == "memory"
     assert s.session.state.budget.spilled == 4 * PAGE, "the view shows the file still"
-    driver.unview(id)
+    driver.unview(back.object)
     s.all_read()
     assert (s.session.state.budget.spilled, s.session.state.budget.live) == (0, 4 * PAGE)
 
 
-def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
-    s, driver = begin(stage)
-    id = put(s, driver, 4)
-    to_disk(s, driver, id)
-    driver.view(id)
-    (back,) = copies(s.turn())
-    ask(s, driver, id)
-    assert answers(driver)[-1] == ""
-    finish(s, [back])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_it_stays_on_disk_if_a_person_says_so_or_it_is_damaged(
+    stage: Make, is_damaged: bool
+) -> None:
+    s, driver, back = on_its_way_back(stage)
+    if not is_damaged:
+        ask(s, driver, back.object)
+        assert answers(driver)[-1] == ""
+    s.post(0, Copied(back.object, digest=7 + is_damaged))
     s.all_read()
-    assert where(s)[id] == "disk"
+    assert where(s)[back.object] == "disk"
     assert s.session.state.budget.live == 0
 
 
@@ -212,18 +218,6 @@ def test_a_pin_that_comes_while_it_moves_to_disk(stage: Make) -> None:
     finish(s, out)
     assert answers(driver) == ["it was pinned meanwhile"]
     assert where(s)[id] == "memory"
-
-
-def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
-    s, driver = begin(stage)
-    id = put(s, driver, 4)
-    to_disk(s, driver, id)
-    driver.view(id)
-    (copy,) = copies(s.turn())
-    s.post(0, Copied(copy.object, digest=8))
-    s.all_read()
-    assert where(s)[id] == "disk"
-    assert s.session.state.budget.live == 0
 
 
 @pytest.mark.parametrize("moments", [3, 100])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import tables
 from workbench.errors import CellSyntaxError
 from workbench.ipython.arguments import in_one_word
 from workbench.ipython.cells import analyse
@@ -16,64 +17,11 @@ from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import StoringMagics
 
-# source, names it needs, names it perhaps reads, names it gives back (builtins left out)
 CELLS = [
-    ("a, (b, *c) = v", "v", "", "a b c"),
-    ("d[k] = e\nobj.attr = f", "e d k f obj", "", ""),
-    ("(n := m) + n", "m", "", "n"),
-    ("x: int = z\ny: Note", "z", "Note", "x"),
-    ("_private = x\npublic = _private", "x", "", "public"),
-    # deletion: the name goes along, so that it can be missed at the end
-    ("x = 1\ndel x", "", "x", ""),
-    ("x = 1\nif flag:\n    del x", "flag", "x", "x"),
-    # imports, functions, classes and helpers don't come back
-    ("from math import pi\narea = pi * r ** 2", "r", "", "area"),
-    ("from math import *\ny = sin(x)", "", "sin x", "y"),
-    (
-        "def f(a, b=default, *, c: Note = other) -> Note:\n    return a + g",
-        "default other", "Note g", "",
-    ),
-    (
-        "@decorate\nclass A(Base, metaclass=Meta):\n    u = v\n    def m(self): return t",
-        "decorate Base Meta", "v t", "",
-    ),
-    ("with make(p) as (a, b):\n    d = a", "make p", "", "d"),
-    ("try:\n    x = f()\nexcept E as e:\n    x = g(e)\nfinally:\n    h()", "h", "f E g", "x"),
-    # functions read when they are called
-    ("def f():\n    k = 1\n    def g(): return k\n    return g", "", "", ""),
-    ("key = lambda q, w=e: q + w + r", "e", "r", "key"),
-    ("async def f():\n    global g\n    g = 1\n    return h", "", "h", ""),
-    # branches run or don't
-    ("if flag:\n    y = 1\nprint(y)", "flag", "y", "y"),
-    ("try:\n    x\nexcept NameError:\n    x = 0", "", "x", "x"),
-    ("for x in x:\n    pass\nprint(x)", "x", "", ""),
-    (
-        "match v:\n    case {'a': b, **r} if g(b):\n        s = b, r\n"
-        "    case [1, *o]:\n        s = o\n    case K.q as w:\n        s = w",
-        "v", "g K", "s",
-    ),
-    # comprehensions have a scope of their own
-    ("[a * b for a in q for b in a if b > c]", "q c", "", ""),
-    ("{k: v for k, v in d.items()}\nk", "d k", "", ""),
-    ("[last := x for x in xs]\nlast", "xs", "", "last"),
-    ("print(f'{x!r:>{w}}')", "x w", "", ""),
-    # await
-    ("r = await f(x)", "f x", "", "r"),
-    ("async with a as b:\n    c = [i async for i in b]", "a", "", "c"),
-    # IPython's syntax: the code and the names in its text
-    ("%time y = f(x)\nz = y", "f x", "", "y z"),
-    ("best = %timeit -n 10 -r3 -o g(a)", "g a", "", "best"),
-    ("%%timeit s = k\nb = s + a", "k a", "", ""),
-    ("%prun -s cumulative y = f(x)", "f x", "", "y"),
-    ("%%capture\n!ls {x}\n%time y = z", "z", "x", "y"),
-    ("!ls $a {b.c(d)} $$HOME {{e}} {no python}", "", "a b d", ""),
-    ("%%bash --out o --err e\necho $x {y}", "", "", "o e"),
-    ("%pip install {package}", "", "package", ""),
-    ("a.b?\nc??", "", "a c", ""),
-    ("def f():\n    !ls {q}\n    %time w", "", "q w", ""),
-    ("%run script.py\nx", "", "x", ""),
-    ("s = '''\n!ls {no}\n%cd\n'''\n!ls", "", "", "s"),
-]  # fmt: skip
+    (cell, *names.replace("-", "").split(" | "))
+    for rows in tables(__file__).values()
+    for names, cell in rows
+]
 
 
 @pytest.mark.parametrize(("source", "required", "optional", "assigned"), CELLS)
@@ -81,8 +29,8 @@ def test_names_of_a_cell(source: str, required: str, optional: str, assigned: st
     found = analyse(source)
     builtin = vars(builtins)
     assert [name for name in found.required if name not in builtin] == required.split()
-    assert {*found.optional} - builtin.keys() == set(optional.split())
-    assert found.assigned == tuple(assigned.split()), "in the order of appearance"
+    assert {*found.optional} - builtin.keys() == {*optional.split()}
+    assert found.assigned == (*assigned.split(),), "in the order of appearance"
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

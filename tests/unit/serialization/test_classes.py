@@ -6,90 +6,16 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.tables import tables
 from workbench.serialization import codec
 
-SOURCE = '''
-import abc, dataclasses
-
-@dataclasses.dataclass(slots=True)
-class Data:
-    x: int
-    y: int = 3
-
-@dataclasses.dataclass(slots=True, frozen=True, weakref_slot=True)
-class Frozen:
-    x: int
-
-class Private:
-    __slots__ = ("a", "__hidden", "__weakref__")
-    def __init__(self):
-        self.a, self.__hidden = 1, 2
-    def hidden(self):
-        return self.__hidden
-
-class OneName(Private):
-    __slots__ = "b"
-
-class WithDict(Private):
-    __slots__ = {"c": "what it is for", "__dict__": ""}
-
-class Abstract(abc.ABC):
-    __slots__ = ("d",)
-    @abc.abstractmethod
-    def make(self): ...
-
-class Made(Abstract):
-    __slots__ = ()
-    def make(self):
-        self.d = 4
-        return self
-
-class Checking(type):
-    def __new__(kind, name, bases, namespace):
-        return super().__new__(kind, name, bases, namespace)
-
-class Checked(metaclass=Checking):
-    __slots__ = ("f",)
-
-class Read:
-    __slots__ = ("g",)
-    def __init__(self, g):
-        _slot.__set__(self, g)
-_slot = Read.g
-Read.g = property(_slot.__get__)
-
-class Alias:
-    __slots__ = ("h",)
-Alias.second = Alias.h
-
-class Label:
-    """Has an attribute of that name, and no slots."""
-Label.__slots__ = ("i",)
-
-def filled(thing, **attributes):
-    for name, value in attributes.items():
-        setattr(thing, name, value)
-    return thing
-
-def test():
-    return [
-        Data(1), Frozen(2), Private(), filled(OneName(), b=2), filled(WithDict(), c=1, more=2),
-        Made().make(), filled(Checked(), f=6), filled(Label(), i=9), filled(Alias(), h=8),
-    ]
-'''
-
-TELLS = """
-made = value, [
-    (type(t).__name__, hasattr(t, "__dict__"), hasattr(t, "__weakref__"), type(t).__slots__)
-    for t in value
-]
-"""
+CELLS = dict(tables(__file__)[""])
 
 
 def notebook() -> dict[str, Any]:
-    """The names of a notebook that has run `SOURCE`."""
+    """The names of a notebook that has run the first of the cells."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    exec(SOURCE, names)
+    exec(CELLS["notebook"], names)
     return names
 
 
@@ -107,7 +33,7 @@ def elsewhere(value: Any, does: str) -> Any:
 
 def test_classes_with_slots_have_them_in_other_processes_and_instances_come_back() -> None:
     things = notebook()["test"]()
-    back, told = elsewhere(things, TELLS)
+    back, told = elsewhere(things, CELLS["tells"])
     for thing, (name, has_dict, has_weakref, slots) in zip(things, told, strict=True):
         assert name == type(thing).__name__
         assert has_dict == hasattr(thing, "__dict__"), name
@@ -138,17 +64,9 @@ def test_an_enum_that_is_opened_in_an_earlier_state_has_its_members() -> None:
     assert elsewhere(sent, program) == [names["Shade"].DARK]
 
 
-PLANETS = """
-import enum
-class Planet(enum.Enum):
-    EARTH = GLOBE = 1, 2
-    def __init__(self, mass, radius): self.mass = [mass]
-"""
-
-
 def test_members_of_an_enum_have_their_attributes_and_other_names() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
-    exec(PLANETS, names)
+    exec(CELLS["planets"], names)
     assert elsewhere(names["Planet"].EARTH, "made = value.mass, type(value).GLOBE is value") == (
         [1],
         True,
