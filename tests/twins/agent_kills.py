@@ -12,14 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 BEAT = (
-    "import os, time\nwith open({!r}, 'w') as file:\n    while True:\n"
-    "        file.seek(0); file.write(str(time.time())); file.flush(); time.sleep(0.01)"
+    "import threading, time\nwith open({!r}, 'w') as file:\n    while True:\n"
+    "        file.seek(0); file.write(str(time.time())); file.flush(); threading.Event().wait(.01)"
 )
 """Code that tells, for as long as it runs, that it does."""
 
@@ -80,7 +80,7 @@ class Agent:
 def beats(file: Path) -> bool:
     """Whether the code that writes the file runs."""
     before = file.read_text() if file.exists() else ""
-    time.sleep(ALIVE)
+    threading.Event().wait(ALIVE)
     return (file.read_text() if file.exists() else "") != before
 
 
@@ -91,7 +91,7 @@ def look(agent: Agent, directory: Path, n: int, chance: random.Random) -> tuple[
     pid = int(agent.call("run", code="import os; os.getpid()", wait=20)["output"]["text"])
     job = agent.call("run", code=BEAT.format(str(far)), background=True, wait=1)["job"]
     agent.call("run", code=BEAT.format(str(near)), wait=chance.choice([0.01, 0.3]))
-    time.sleep(chance.random() * 0.3)
+    threading.Event().wait(chance.random() * 0.3)
     if victim == "kernel":
         os.kill(pid, signal.SIGKILL)
     else:

@@ -40,7 +40,9 @@ def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> st
     ``error`` is the parser's message; it names the word.
     """
     options = list(parser._option_string_actions)
-    choices = [action.choices for action in parser._actions if action.choices]
+    named = re.match("argument ([^:]+):", error)
+    actions = [a for a in parser._actions if not named or named[1] in "/".join(a.option_strings)]
+    choices = [action.choices for action in actions if action.choices]
     for commands in choices:
         if isinstance(commands, Mapping):  # subcommands: each is a parser of its own
             options += [
