@@ -41,7 +41,12 @@ def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> st
     """
     options = list(parser._option_string_actions)
     named = re.match("argument ([^:]+):", error)
-    actions = [a for a in parser._actions if not named or named[1] in "/".join(a.option_strings)]
+    named_here = named[1].split("/") if named else []
+    actions = [
+        a
+        for a in parser._actions
+        if not (named and a.option_strings) or {*named_here} & {*a.option_strings}
+    ]
     choices = [action.choices for action in actions if action.choices]
     for commands in choices:
         if isinstance(commands, Mapping):  # subcommands: each is a parser of its own
