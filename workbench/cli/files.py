@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 from workbench import config
@@ -35,6 +36,16 @@ def serve_mcp(kernel: int | None, reads_only: bool) -> int:
             f"`workbench mcp` needs {error.name}: `pip install 'ipyworkbench[mcp]'`."
         ) from None
     return serve(kernel, reads_only)
+
+
+def run_notebook(given: Namespace) -> int:
+    try:
+        from workbench.cli.run import run
+    except ImportError as error:
+        raise WorkbenchError(
+            f"`workbench run` needs {error.name}: `pip install 'ipyworkbench[lab]'`."
+        ) from None
+    return run(given)
 
 
 def show(path: str, as_json: bool) -> int:
