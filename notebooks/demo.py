@@ -18,7 +18,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters import Highlight2HTML
 from nbformat import NotebookNode
 
-from workbench.cli.execution import Execution, Outcome
+from workbench.cli.execution import Execution, ExecutionResult
 
 HERE = Path(__file__).resolve().parent
 FIRST = HERE / "01-first-steps.ipynb"
@@ -37,7 +37,7 @@ PAGE = """
 """
 
 
-def run(path: Path) -> tuple[NotebookNode, Outcome]:
+def run(path: Path) -> tuple[NotebookNode, ExecutionResult]:
     """Execute a notebook in a kernel of its own, in the notebook's directory.
 
     Return it with its output, and how that ended; a surprise is a problem, too.

@@ -36,7 +36,7 @@ _REPLACED = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 """What was printed over, after a carriage return."""
 
 
-class Outcome(NamedTuple):
+class ExecutionResult(NamedTuple):
     """How an execution ended: ``done``, ``failed``, or ``stopped`` by a signal; at which cell."""
 
     state: str
@@ -78,12 +78,12 @@ class Execution(NotebookClient):
     def on_wait(self, names: list[str]) -> None:
         """All cells have ended, and these go on in the background."""
 
-    def run(self) -> Outcome:
+    def run(self) -> ExecutionResult:
         """Execute it; the main thread only. SIGINT and SIGTERM stop all that runs."""
         with tempfile.TemporaryFile() as said:
             return asyncio.run(self._run(said))
 
-    async def _run(self, said: IO[bytes]) -> Outcome:
+    async def _run(self, said: IO[bytes]) -> ExecutionResult:
         began, state, problem = time.monotonic(), "done", ""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
@@ -107,7 +107,7 @@ class Execution(NotebookClient):
             with suppress(asyncio.CancelledError):  # by a signal just before
                 await asyncio.shield(ending)
             await ending
-        return Outcome(state, problem, self._reached, time.monotonic() - began)
+        return ExecutionResult(state, problem, self._reached, time.monotonic() - began)
 
     async def _start(self, said: IO[bytes]) -> None:
         for starts in range(1, STARTS + 1):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.report.notebook_run import bad_name_text
+from workbench.report.notebook_run import unusable_text
 
 INJECTED = "injected-parameters"
 """Tag of the cell that overrides the one tagged ``parameters``."""
@@ -16,15 +17,10 @@ INJECTED = "injected-parameters"
 
 def value_of(word: str) -> Any:
     """Return a value as papermill reads it: True, False, None, an int, a float, or the text."""
-    words = {"True": True, "False": False, "None": None}
-    if word in words:
-        return words[word]
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(word)
-        except ValueError:
-            pass
-    return word
+    return {"True": True, "False": False, "None": None}.get(word, word)
 
 
 def source_of(values: Mapping[str, Any]) -> str:
@@ -32,7 +28,7 @@ def source_of(values: Mapping[str, Any]) -> str:
     lines = ["# Parameters"]
     for name, value in values.items():
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise WorkbenchError(bad_name_text(name))
+            raise WorkbenchError(unusable_text(repr(name), "it is no name of a variable"))
         is_literal = not isinstance(value, float) or math.isfinite(value)
         lines.append(f"{name} = {value!r}" if is_literal else f'{name} = float("{value}")')
     return "\n".join(lines)

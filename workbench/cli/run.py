@@ -13,7 +13,6 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell
 
-from workbench.cli import show
 from workbench.cli.execution import Execution
 from workbench.cli.parameters import INJECTED, inject, source_of, value_of
 from workbench.errors import WorkbenchError
@@ -42,9 +41,9 @@ def run(given: Namespace) -> int:
     state, problem, reached, seconds = execution.run()
     execution.set_widgets_metadata()
     execution.save()
-    text = words.ended_text(state, problem, reached, len(execution.cells), seconds)
-    print(text, file=sys.stdout if state == "done" else sys.stderr, flush=True)
-    show.line(words.kept_text(str(target)))
+    place = f"{reached} of {len(execution.cells)}"
+    text = words.ended_text(state, problem, place, seconds, str(target))
+    print(text, file=sys.stdout if state == "done" else sys.stderr)
     return STATUS[state]
 
 
@@ -53,7 +52,7 @@ def _read(path: Path) -> Any:
         return nbformat.read(path, as_version=4)
     except Exception as error:  # each version of nbformat has its own
         why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise WorkbenchError(words.bad_file_text(str(path), why)) from None
+        raise WorkbenchError(words.unusable_text(str(path), why)) from None
 
 
 class _Shown(Execution):
@@ -70,7 +69,7 @@ class _Shown(Execution):
             os.replace(beside, self.target)
         except OSError as error:
             why = error.strerror or str(error)
-            raise WorkbenchError(words.bad_file_text(str(self.target), why)) from None
+            raise WorkbenchError(words.unusable_text(str(self.target), why)) from None
         finally:
             with suppress(OSError):
                 beside.unlink()

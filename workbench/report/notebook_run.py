@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from workbench.format import count, human_seconds, human_time, listed, printable
+from workbench.format import human_seconds, human_time, listed, printable
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -29,20 +29,12 @@ def overtime_text(seconds: float) -> str:
     return f"It took longer than {human_time(seconds)}, and was stopped."
 
 
-def ended_text(state: str, problem: str, reached: int, total: int, seconds: float) -> str:
-    if state == "done":
-        return f"{count(total, 'cell')} ran in {human_seconds(seconds)}."
-    place = f"at cell {reached} of {total}, after {human_seconds(seconds)}."
-    return f"{problem}\n{state.capitalize()} {place}".strip()
+def ended_text(state: str, problem: str, place: str, seconds: float, path: str) -> str:
+    """Word how it ended, where, as in ``3 of 10``, and which file has what was done."""
+    at = "" if state == "done" else f" at cell {place}"
+    line = f"{state.capitalize()}{at} after {human_seconds(seconds)}: {printable(path)}"
+    return f"{problem}\n{line}".strip()
 
 
-def kept_text(path: str) -> str:
-    return printable(f"The executed notebook: {path}")
-
-
-def bad_name_text(name: str) -> str:
-    return f"{name!r} can't be a parameter: it is no name of a variable."
-
-
-def bad_file_text(path: str, why: str) -> str:
-    return f"{path} can't be used: {why}."
+def unusable_text(what: str, why: str) -> str:
+    return f"{what} can't be used: {why}."
