@@ -1,7 +1,9 @@
-"""open: lists what a session file has, and runs none of its code. cache: cached results."""
+"""open: lists what a session file has, and runs none of its code. cache: cached results. mcp, run:
+with what an extra brings."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -42,9 +44,9 @@ def run_notebook(given: Namespace) -> int:
     try:
         from workbench.cli.run import run
     except ImportError as error:
-        raise WorkbenchError(
-            f"`workbench run` needs {error.name}: `pip install 'ipyworkbench[lab]'`."
-        ) from None
+        need = f"`workbench run` needs {error.name}: `pip install 'ipyworkbench[lab]'`."
+        print(f"workbench: {need}", file=sys.stderr)
+        return 2
     return run(given)
 
 
