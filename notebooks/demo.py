@@ -10,17 +10,15 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbconvert import HTMLExporter
 from nbconvert.filters import Highlight2HTML
 from nbformat import NotebookNode
+
+from workbench.cli.execution import Execution, ExecutionResult
 
 HERE = Path(__file__).resolve().parent
 FIRST = HERE / "01-first-steps.ipynb"
@@ -28,10 +26,6 @@ OUTPUT = HERE.parent / "build" / "demo"
 
 CELL_SECONDS = 300
 """A cell that takes longer has got stuck."""
-
-STARTS = 3
-"""Of a kernel that dies before its first cell: its ports are found before it takes them, and others
-may be quicker."""
 
 # nbconvert's page without the scripts it would load from the network, and not wider than one reads.
 PAGE = """
@@ -43,77 +37,30 @@ PAGE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A notebook that was executed, as far as it went.
+def run(path: Path) -> tuple[NotebookNode, ExecutionResult]:
+    """Execute a notebook in a kernel of its own, in the notebook's directory.
 
-    Attributes
-    ----------
-    notebook : NotebookNode
-        With its outputs.
-    reached : int
-        Code cells it came to.
-    problem : str
-        What went wrong, for a person; empty if nothing did.
-    seconds : float
-        From the start of the kernel to its end.
+    Return it with its output, and how that ended; a surprise is a problem, too.
     """
-
-    notebook: NotebookNode
-    reached: int
-    problem: str
-    seconds: float
-
-
-def run(path: Path) -> Run:
-    """Execute a notebook in a kernel of its own, in the notebook's directory."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=CELL_SECONDS,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
-        extra_arguments=["--log-level=ERROR"],
-    )
-    began = time.monotonic()
-    reached, problem = 0, ""
     with tempfile.TemporaryDirectory(prefix="workbench-demo-") as profile:
-        # Not `client.execute`: its handler of Ctrl-C ends in an AssertionError.
-        # What a cell writes to stderr is under it. The rest is said only if the kernel dies: at
-        # its end it is of no use, as when joblib's tracker cleans up after a slow one.
-        said = Path(profile, "stderr")
-        for starts in range(1, STARTS + 1):
-            try:
-                with (
-                    said.open("w") as stderr,
-                    client.setup_kernel(env=_environment(profile), stderr=stderr),
-                ):
-                    for index, cell in enumerate(notebook.cells):
-                        reached += cell.cell_type == "code"
-                        client.execute_cell(cell, index)
-            except (CellExecutionError, CellTimeoutError) as error:
-                problem = str(error).strip()
-            except RuntimeError as error:  # the kernel died, perhaps before it was ready
-                if not reached and starts < STARTS:
-                    continue
-                problem = f"{error}\n{said.read_text()}".strip()
-            except KeyboardInterrupt:
-                problem = "Interrupted."
-            break
-    problem = problem or "\n".join(_surprises(notebook))
-    return Run(notebook, reached, problem, time.monotonic() - began)
+        environment = _environment(profile)
+        done = Execution(notebook, path.parent, environment, limit=CELL_SECONDS).run()
+    if done.state == "done":
+        problem = "\n".join(_surprises(notebook))
+    else:
+        problem = done.problem or "Interrupted."
+    return notebook, done._replace(problem=problem)
 
 
 def _environment(profile: str) -> dict[str, str]:
     """For a run that is nobody's own: no IPython profile that changes it, no history that keeps
-    it, and not the session of the notebook from which somebody may have started it.
+    it.
     """
-    ours = {key: value for key, value in os.environ.items() if key != "JPY_SESSION_NAME"}
     # Where joblib's processes were used, a kernel ends so slowly that it is killed. What cleans up
     # after it would say so here.
-    quiet = ",".join(filter(None, [ours.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
-    return {**ours, "IPYTHONDIR": profile, "PYTHONWARNINGS": quiet}
+    quiet = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
+    return {**os.environ, "IPYTHONDIR": profile, "PYTHONWARNINGS": quiet}
 
 
 def _surprises(notebook: NotebookNode) -> Iterator[str]:
@@ -169,18 +116,18 @@ def main() -> int:
     if not options.notebook.is_file():
         parser.error(f"there is no file {options.notebook}")
     print(f"Running {_short(options.notebook)} ...", flush=True)
-    done = run(options.notebook)
+    notebook, done = run(options.notebook)
     stem = options.output / options.notebook.stem
-    save(done.notebook, stem)
+    save(notebook, stem)
     page = _short(_file(stem, "html"))
-    cells = _code(done.notebook)
+    cells = _code(notebook)
     if done.problem:
         colourless = re.sub(r"\x1b\[[0-9;]*m", "", done.problem)
         reached = f"It came to code cell {done.reached} of {len(cells)}. The page so far: {page}"
         print(f"\n{colourless}\n\n{reached}", file=sys.stderr)
         return 1
     print(f"All {len(cells)} code cells ran, in {done.seconds:.1f} s:\n")
-    print(*(f"    {line}" for line in summary(done.notebook)), sep="\n")
+    print(*(f"    {line}" for line in summary(notebook)), sep="\n")
     print(f"\nThe page with its output:  {page}")
     print(f"The executed notebook:     {_short(_file(stem, 'ipynb'))}")
     print("To run it yourself:        make lab")

@@ -5,8 +5,7 @@ seconds on that, before the first test (`test_collecting_stays_light`).
 from __future__ import annotations
 
 import json
-import queue
-import time
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,38 +49,17 @@ def write(path: Path, cells: Sequence[str], tags: Sequence[str] = ()) -> None:
 
 
 def executed(cells: Sequence[str]) -> Any:
-    """Execute these code cells as `nbclient` does, and return its notebook."""
+    """Execute these code cells as `workbench run` does, and return its notebook."""
     import nbformat
-    from nbclient import NotebookClient
+
+    from workbench.cli.execution import Execution
 
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = NotebookClient(
-        made,
-        timeout=TIMEOUT,
-        kernel_name="python3",
-        on_notebook_start=lambda **_: _look_often(client.kc.shell_channel),
-    )
-    return client.execute()
-
-
-def _look_often(channel: Any) -> None:
-    """Have it look for messages by itself, too, instead of being told of each.
-
-    ZeroMQ tells once that something came. nbclient's Output widgets send on the channel on which
-    it waits for the cell's end, and who sends takes what is told: the end is seen after TIMEOUT.
-    """
-    wait = channel.get_msg
-
-    async def get_msg(timeout: float) -> Any:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                return await wait(timeout=0.2)
-            except queue.Empty:
-                if time.monotonic() > deadline:
-                    raise
-
-    channel.get_msg = get_msg
+    execution = Execution(made, Path.cwd(), os.environ, limit=TIMEOUT)
+    done = execution.run()
+    assert done.state == "done", done
+    execution.set_widgets_metadata()
+    return made
 
 
 def _node(found: dict[str, Any]) -> Node:

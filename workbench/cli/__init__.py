@@ -25,7 +25,7 @@ SAVES = "Write a session's kept variables and named objects to a file."
 def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None = None) -> int:
     """Run one command; return the exit status.
 
-    0: done; 1: impossible, or `doctor` has found a problem; 2: no command of ours.
+    0: done; 1: impossible, a cell failed, or `doctor` has found a problem; 2: no command of ours.
     ``patience``: timeouts for sessions, if not the usual ones.
     """
     given = command_parser().parse_args(arguments)
@@ -64,6 +64,10 @@ def _run(given: Namespace, patience: admin.Patience | None) -> int:
         from workbench.cli import files
 
         return files.cache(given.what == "clear", given.json)
+    if given.command == "run":
+        from workbench.cli import files
+
+        return files.run_notebook(given)
     from workbench.cli import admin, sessions
 
     patience = patience or admin.USUAL
@@ -147,6 +151,16 @@ def command_parser() -> ArgumentParser:
     )
     mcp.add_argument("--kernel", type=int, metavar="PID", help="a notebook's kernel to work in")
     mcp.add_argument("--read-only", action="store_true", help="run nothing: state and explain only")
+
+    text = "Execute a notebook, with its background cells, and keep its output."
+    run = commands.add_parser("run", help=text, description=text)
+    run.add_argument("notebook", metavar="NOTEBOOK")
+    run.add_argument("-o", "--output", metavar="FILE", help="default: NOTEBOOK.executed.ipynb")
+    text = "a variable that is set after the cell tagged `parameters`"
+    of = ("NAME", "VALUE")
+    run.add_argument("-p", nargs=2, metavar=of, action="append", default=[], help=text)
+    run.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="for each cell")
+    run.add_argument("--verbose", action="store_true", help="print what the running cell prints")
 
     command("doctor", "Check what Workbench needs of this machine, and try a session out.")
     return parser

@@ -1,7 +1,10 @@
-"""open: lists what a session file has, and runs none of its code. cache: cached results."""
+"""open: lists what a session file has, and runs none of its code. cache: cached results. mcp, run:
+with what an extra brings."""
 
 from __future__ import annotations
 
+import sys
+from argparse import Namespace
 from pathlib import Path
 
 from workbench import config
@@ -35,6 +38,16 @@ def serve_mcp(kernel: int | None, reads_only: bool) -> int:
             f"`workbench mcp` needs {error.name}: `pip install 'ipyworkbench[mcp]'`."
         ) from None
     return serve(kernel, reads_only)
+
+
+def run_notebook(given: Namespace) -> int:
+    try:
+        from workbench.cli.run import run
+    except ImportError as error:
+        need = f"`workbench run` needs {error.name}: `pip install 'ipyworkbench[lab]'`."
+        print(f"workbench: {need}", file=sys.stderr)
+        return 2
+    return run(given)
 
 
 def show(path: str, as_json: bool) -> int:

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -213,6 +214,20 @@ class Extension:
             )  # of `WorkbenchError`: shown already
             self._shell._last_traceback = render() if render else [str(error)]
 
+    def background(self, seconds: float, stops: bool) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Return the names of background cells that go on after so many seconds, and of those that
+        failed, each with the message that it came with and its error. For `cli.execution`."""
+        jobs, deadline = list(self._notebook.jobs.values()), time.monotonic() + seconds
+        for job in jobs if stops else ():
+            job.cancel()
+        going = [job for job in jobs if not job.wait(max(deadline - time.monotonic(), 0))]
+        return [job.name for job in going], [
+            (self._router.cell(job.origin).header["header"]["msg_id"], job.name, str(error))
+            for job in jobs
+            if job.state == "failed" and job not in going
+            for error in job.errors[:1]
+        ]
+
     def _module_is_loaded(self, name: str, again: bool) -> None:
         self._modules.loaded(name)
         engine = context.get()
@@ -234,7 +249,7 @@ class Extension:
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)
         self._notebook.awaited.clear()
-        if self._router.headless:
+        if not self._router.shows_late_output:
             # nbclient and tools built on it keep a cell's output only until the next one
             # begins. So background cells end there with the cell that started them.
             for job in list(self._notebook.jobs.values()):

@@ -41,6 +41,9 @@ ERASE = "\r\x1b[K"
 _OF_PYTHON = re.compile(r"_\d+_\d+$")
 """End of the ids of messages from front ends in Python: their process, and a number."""
 
+LATE = "workbench_late_output"
+"""Key in the metadata of a program's message with a cell: it shows what comes after its end."""
+
 OURS = "workbench-"
 """Prefix of our own display ids, which aren't tasks'."""
 
@@ -115,6 +118,12 @@ class Router:
         """True if a program without a person sent the running cell."""
         header = self._cells[self.latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
+
+    @property
+    def shows_late_output(self) -> bool:
+        """True if who sent the running cell also shows what comes after the cell's end."""
+        header = self._cells[self.latest].header or {}
+        return not self.headless or LATE in header.get("metadata", {})
 
     @property
     def is_terminal(self) -> bool:
