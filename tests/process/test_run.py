@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,10 @@ class Running:
         _, errors = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, errors
 
+    def close(self) -> None:
+        self.process.kill()  # its kernel ends then
+        self.process.communicate()
+
     def shown(self) -> list[str]:
         """What stands under each cell now."""
         return ["\n".join(map(str, cell.outputs)) for cell in self.cells()]
@@ -56,14 +61,23 @@ class Running:
         return cells
 
 
+Starts = Callable[..., Running]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Starts]:
+    with ExitStack() as started:
+        yield lambda *what: started.enter_context(closing(Running(tmp_path, *what)))
+
+
 def at(gate: Gate, where: str = "%%remote") -> str:
     """A cell that stops at the gate, and prints the word it gets there."""
     return f"{where}\nfrom tests.process.gates import stopper\nprint(stopper({gate.path!r})())"
 
 
-def test_a_background_cells_output_is_under_it_however_late(tmp_path: Path, gate: Gate) -> None:
+def test_a_background_cells_output_is_under_it_however_late(start: Starts, gate: Gate) -> None:
     cells = ["n = 'default'", LOAD, at(gate), "print('there', n + 1)"]
-    running = Running(tmp_path, cells, "-p", "n", "6")
+    running = start(cells, "-p", "n", "6")
     visitor = gate.next()
     assert any("waiting for cell 4" in line for line in running.lines())
     assert "there 7" in running.shown()[-1]  # as it would be after a kill
@@ -80,9 +94,9 @@ def test_a_background_cells_output_is_under_it_however_late(tmp_path: Path, gate
 
 
 @pytest.mark.parametrize("cells", [["1 / 0", "print('never')"], ["%%remote\n1 / 0"]])
-def test_the_first_failure_ends_it(cells: list[str], tmp_path: Path) -> None:
+def test_the_first_failure_ends_it(cells: list[str], start: Starts) -> None:
     endless = "%%remote --actor apart\nimport signal\nsignal.pause()"
-    running = Running(tmp_path, [LOAD, endless, *cells])
+    running = start([LOAD, endless, *cells])
     status, errors = running.ended()
     assert status == 1
     assert re.search(r"ZeroDivisionError[\s\S]*\ncell 3.* failed", errors)
@@ -92,8 +106,8 @@ def test_the_first_failure_ends_it(cells: list[str], tmp_path: Path) -> None:
     assert not any(rest)
 
 
-def test_ctrl_c_stops_all_and_keeps_what_was_done(tmp_path: Path, gate: Gate) -> None:
-    running = Running(tmp_path, [LOAD, at(gate), "print('kept')", at(gate, "# here"), "1"])
+def test_ctrl_c_stops_all_and_keeps_what_was_done(start: Starts, gate: Gate) -> None:
+    running = start([LOAD, at(gate), "print('kept')", at(gate, "# here"), "1"])
     stopped = [gate.next().pid, gate.next().pid]  # the worker, the kernel
     running.process.send_signal(signal.SIGINT)
     assert running.ended()[0] == 130
