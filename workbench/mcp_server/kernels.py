@@ -21,6 +21,10 @@ from workbench.mcp_server.outputs import RunOutput, error_of
 START = 30.0
 """Seconds that a kernel may take to start."""
 
+STARTS = 3
+"""Of a kernel that doesn't answer: its ports are found before it takes them, and others may be
+quicker."""
+
 LATE = 0.5
 """Seconds after a run's reply for which its output is waited for."""
 
@@ -97,27 +101,38 @@ class DrivenKernel:
     async def start(self) -> None:
         """Have a kernel. SessionError if there is none, or it doesn't answer."""
         async with self._starting:
-            if self._client is not None and self.is_alive():
-                return
-            await self._drop()
-            if self._persons is not None:
-                file = connection_file(self._persons)
-                self._client = AsyncKernelClient(connection_file=file)
-                self._client.load_connection_file()
-                self._client.start_channels()
-            else:
-                await self._start_own()
-            self._tasks = [
-                asyncio.create_task(self._listen(self._client.get_iopub_msg, self._on_output)),
-                asyncio.create_task(self._listen(self._client.get_shell_msg, self._on_reply)),
-                asyncio.create_task(self._watch()),
-            ]
-            if self._persons is None:
-                run = AgentRun(0, "%load_ext workbench")
-                self._send(run)
-                await asyncio.wait_for(run.over.wait(), START)
-                self.greeting = run.output.read(0, 1000)["text"].strip()
-            self._ask_address()
+            tries = 0 if self._client is not None and self.is_alive() else STARTS
+            while tries:
+                await self._drop()
+                try:
+                    await self._open()
+                    return
+                except (SessionError, RuntimeError, OSError, TimeoutError) as error:
+                    await self._drop()
+                    tries -= 1
+                    if not tries or self._persons is not None:
+                        raise SessionError(f"There is no kernel: {error}") from None
+
+    async def _open(self) -> None:
+        """Start a kernel, or connect to a person's; and listen to it."""
+        if self._persons is not None:
+            file = connection_file(self._persons)
+            self._client = AsyncKernelClient(connection_file=file)
+            self._client.load_connection_file()
+            self._client.start_channels()
+        else:
+            await self._start_own()
+        self._tasks = [
+            asyncio.create_task(self._listen(self._client.get_iopub_msg, self._on_output)),
+            asyncio.create_task(self._listen(self._client.get_shell_msg, self._on_reply)),
+            asyncio.create_task(self._watch()),
+        ]
+        if self._persons is None:
+            run = AgentRun(0, "%load_ext workbench")
+            self._send(run)
+            await asyncio.wait_for(run.over.wait(), START)
+            self.greeting = run.output.read(0, 1000)["text"].strip()
+        self._ask_address()
 
     def _ask_address(self) -> None:
         """Ask for the address of the kernel's session, to know it when the kernel is busy."""
@@ -139,10 +154,7 @@ class DrivenKernel:
         await self._manager.start_kernel(env=environment, stdout=sys.stderr, stderr=sys.stderr)
         self._client = self._manager.client()
         self._client.start_channels()
-        try:
-            await self._client.wait_for_ready(timeout=START)
-        except RuntimeError as error:
-            raise SessionError(f"The kernel didn't start: {error}") from None
+        await self._client.wait_for_ready(timeout=START)
         self._pid = getattr(self._manager.provisioner, "pid", None)
 
     def is_alive(self) -> bool:
@@ -219,7 +231,7 @@ class DrivenKernel:
     async def _started(self, run: AgentRun) -> None:
         try:
             await self.start()
-        except (SessionError, RuntimeError, OSError, TimeoutError) as error:
+        except SessionError as error:
             run.error = {"name": type(error).__name__, "text": str(error), "line": None}
             run.end("failed")
         else:
