@@ -36,13 +36,15 @@ def test_what_a_cell_made_and_showed_is_found(notebook: Notebook) -> None:
     cell = "%%remote --cache{}\nimport sys\nprint('out'); sys.stderr.write('err')\n{}"
     body = "class Q(P):\n    pass\nd['x'].append(2); q = P(); r = f(4)\nimport math as m\nd['x']"
     first = kernel.ok(cell.format(" --wait", body))
-    kernel.ok("d = {'x': [1]}\ndef f(x):\n\n    # the same\n    return x * 2\ndel q, r, m")
-    kernel.ok("class P:\n    pass\np = P()")
+    kernel.ok(
+        "d = {'x': [1]}\ndef f(x):\n    # x\n    return x * 2\nclass P:\n    pass\ndel q, r, m"
+    )
     again = kernel.ok(cell.format(" --wait", "# a comment\n" + body))
     assert "found, not run: it ran at" in again.notes
     assert (again.text(), again.results()) == (first.text(), first.results())
-    assert kernel.value("(d, r, type(q) is P is Q.mro()[1])") == "({'x': [1, 2]}, 8, True)"
-    assert kernel.value("m.pi > 3") == "True"
+    assert (
+        kernel.value("(d['x'], r, m.nan, type(q) is P is Q.mro()[1])") == "([1, 2], 8, nan, True)"
+    )
     kernel.ok("d = {'x': [1]}")
     kernel.ok(cell.format(" -q", body))
     assert kernel.ok("%get r\nprint(r, d['x'])").text() == "8 [1]\n"
@@ -128,11 +130,9 @@ def test_a_function_is_found(notebook: Notebook) -> None:
     kernel.ok("k = 3")
     assert kernel.value("workbench.get(g.remote(1))") != first
     for name in "ab":  # its files are in the working directory
-        kernel.ok(f"os.makedirs(f'{{TMP}}/{name}')\nos.chdir(f'{{TMP}}/{name}')")
-        kernel.ok(f"open('h', 'w').write('{name}')")
+        kernel.ok(f"d = TMP + '/{name}'; os.mkdir(d); os.chdir(d); open('h', 'w').write('{name}')")
         kernel.ok("@workbench.remote(cache=True)\ndef h():\n    return open('h').read()")
         assert kernel.ok("%%remote --wait\nprint(h.__wrapped__())").text() == f"{name}\n"
-    for said in ("", "found, not run"):  # one inside of another
-        inside = kernel.ok("%%remote --cache --wait\nprint(h.__wrapped__(), open('h').read())")
-        assert (inside.text(), said in inside.notes) == ("b b\n", True)
+    inside = "%%remote --cache --wait\nprint(h.__wrapped__(), open('h').read())"
+    assert "found, not run" in (kernel.ok(inside), kernel.ok(inside))[1].notes
     assert "Only functions" in kernel.run("workbench.remote(cache=True)(dict)").failure

@@ -15,8 +15,8 @@ from workbench.call_site import is_persons
 MOST_ITEMS = 100
 """Items of a container that are looked at."""
 
-CLOCK, ENVIRONMENT, RANDOM = "the clock", "environment variables", "random numbers"
-FILE_TIMES = "times and links of files"
+CLOCK, ENVIRONMENT = "the clock", "environment variables"
+RANDOM, FILE_TIMES = "random numbers", "times and links of files"
 
 _TOLD = {
     CLOCK: "perf_counter perf_counter_ns monotonic monotonic_ns time_ns process_time thread_time "

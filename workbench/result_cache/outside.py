@@ -13,6 +13,7 @@ import re
 import resource
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -43,12 +44,10 @@ _NETWORK = {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "soc
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 _TOLD = {**dict.fromkeys(_PROGRAMS, PROGRAMS), "os.truncate": REMOVED}
 _REMOVED = {"os.remove", "os.rmdir", "shutil.rmtree"}
-_MADE = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1}
-"""Each with the place of the path among its arguments."""
+_MADE = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1}  # the path's place
 _DIRECTORIES = {"os.listdir", "os.scandir"}
 
-_EVENTS = {"open", "sqlite3.connect", CALLED, *_MADE, *_TOLD} | _NETWORK | _REMOVED
-_EVENTS |= _DIRECTORIES
+_EVENTS = {"open", "sqlite3.connect", CALLED, *_MADE, *_TOLD, *_NETWORK, *_REMOVED, *_DIRECTORIES}
 
 _LIBRARIES = tuple(
     {
@@ -85,13 +84,14 @@ class Outside:
             if text and len(text) <= MOST_LETTERS and text.isprintable() and "://" not in text:
                 path = os.path.abspath(os.path.join(cwd, os.path.expanduser(text)))
                 found = look_at(path)
-                if os.path.isdir(path) and not _is_passing(path + os.sep):
-                    whole.append(path)
-                else:
+                inside = os.path.join(path, "")
+                if not os.path.isdir(path):
                     directories.append(os.path.dirname(path))
+                elif not (_is_passing(inside) or os.path.join(cwd, "").startswith(inside)):
+                    whole.append(path)  # not "/", which many texts are
                 if found is not None or (" " not in text and not os.path.lexists(path)):
                     self._named[path] = found
-        self._opens = OpenedFiles(whole, directories)
+        self._opens = OpenedFiles(whole, {*directories} - {tempfile.gettempdir()})
 
     def note(self, event: str, args: tuple[Any, ...]) -> None:
         """Note an event of Python's; see its table of audit events."""
@@ -131,13 +131,13 @@ class Outside:
             self._makes(path)
 
     def _makes(self, path: str) -> None:
-        self._written.add(path)
-        if not os.path.lexists(path):
-            self._made.add(path)
+        self._written |= set() if _is_passing(path) else {path}
+        self._made |= set() if os.path.lexists(path) else {path}
 
     def _removes(self, path: Any, directory: Any = None, *_: Any) -> None:
         # What `shutil.rmtree` removes inside of a directory, it has told of.
-        if directory in (-1, None) and _absolute(path) not in self._made:
+        place = str(_absolute(path))
+        if directory in (-1, None) and place not in self._made and not _is_passing(place):
             self._told.add(REMOVED)
 
     def _lists(self, directory: Any) -> None:
@@ -173,8 +173,7 @@ class Outside:
 
     def close(self) -> None:
         """Note which files were opened, at the run's end, and whether other processes ran."""
-        # Those of `multiprocessing` begin unseen.
-        if resource.getrusage(resource.RUSAGE_CHILDREN) != self._children:
+        if resource.getrusage(resource.RUSAGE_CHILDREN) != self._children:  # `multiprocessing`'s
             self._told.add(PROGRAMS)
         if self._opens is not None:
             with self._opens:
@@ -200,7 +199,7 @@ class Outside:
 
 def _is_passing(path: str) -> bool:
     """True if a file is a library's or the system's."""
-    return path.startswith(_LIBRARIES) or path.endswith(".pyc")
+    return path.startswith(_LIBRARIES) or "/__pycache__/" in path
 
 
 def _absolute(path: Any) -> str | None:
