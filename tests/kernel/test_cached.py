@@ -34,13 +34,17 @@ def test_what_a_cell_made_and_showed_is_found(notebook: Notebook) -> None:
     kernel = notebook.kernel
     kernel.ok("class P:\n    pass\nd = {'x': [1]}\np = P()\ndef f(x):\n    return x * 2")
     cell = "%%remote --cache{}\nimport sys\nprint('out'); sys.stderr.write('err')\n{}"
-    body = "d['x'].append(2); q = P(); r = f(4)\nimport math as m\nd['x']"
+    body = "class Q(P):\n    pass\nd['x'].append(2); q = P(); r = f(4)\nimport math as m\nd['x']"
     first = kernel.ok(cell.format(" --wait", body))
-    kernel.ok("d = {'x': [1]}\ndef f(x):\n\n    # the same\n    return x * 2\ndel q, r, m")
+    kernel.ok(
+        "d = {'x': [1]}\ndef f(x):\n    # x\n    return x * 2\nclass P:\n    pass\ndel q, r, m"
+    )
     again = kernel.ok(cell.format(" --wait", "# a comment\n" + body))
     assert "found, not run: it ran at" in again.notes
     assert (again.text(), again.results()) == (first.text(), first.results())
-    assert kernel.value("(d, r, type(q) is P, m.pi > 3)") == "({'x': [1, 2]}, 8, True, True)"
+    assert (
+        kernel.value("(d['x'], r, m.nan, type(q) is P is Q.mro()[1])") == "([1, 2], 8, nan, True)"
+    )
     kernel.ok("d = {'x': [1]}")
     kernel.ok(cell.format(" -q", body))
     assert kernel.ok("%get r\nprint(r, d['x'])").text() == "8 [1]\n"
@@ -50,7 +54,7 @@ def test_what_a_cell_made_and_showed_is_found(notebook: Notebook) -> None:
 
 def test_another_kernel_finds_it_and_the_shell_clears_it(notebook: Notebook) -> None:
     kernel = notebook.kernel
-    setup = "class P:\n    pass\np = P()\np.v = [3]\nimport numpy as np\na = np.arange(9.0)"
+    setup = "os.chdir(TMP)\nclass P:\n    pass\np = P()\np.v = [3]\na = np.arange(9.0)"
     cell = "%%remote --cache --wait\nb = a + 1\np.v.append(4)\np.w = P()"
     kernel.ok(setup)
     kernel.ok(cell)
@@ -125,4 +129,10 @@ def test_a_function_is_found(notebook: Notebook) -> None:
     assert kernel.value("workbench.get(g.remote(2))") != first
     kernel.ok("k = 3")
     assert kernel.value("workbench.get(g.remote(1))") != first
+    for name in "ab":  # its files are in the working directory
+        kernel.ok(f"d = TMP + '/{name}'; os.mkdir(d); os.chdir(d); open('h', 'w').write('{name}')")
+        kernel.ok("@workbench.remote(cache=True)\ndef h():\n    return open('h').read()")
+        assert kernel.ok("%%remote --wait\nprint(h.__wrapped__())").text() == f"{name}\n"
+    inside = "%%remote --cache --wait\nprint(h.__wrapped__(), open('h').read())"
+    assert "found, not run" in (kernel.ok(inside), kernel.ok(inside))[1].notes
     assert "Only functions" in kernel.run("workbench.remote(cache=True)(dict)").failure

@@ -13,8 +13,10 @@ from workbench.engine.queries import Pack
 from workbench.host.cached_runs import FreshRun, found_or_made
 from workbench.report.cached import call_note
 from workbench.result_cache.fingerprints import of_facts
+from workbench.result_cache.outside import running
 from workbench.result_cache.records import CacheRequest
 from workbench.serialization.packing import OtherSide
+from workbench.surroundings.interpreter import working_directory
 from workbench.surroundings.parts import parts
 from workbench.surroundings.seeding import GENERATORS
 from workbench.surroundings.settings import differing
@@ -43,14 +45,14 @@ class CachedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         engine = context.get()
-        if engine is None:
+        if engine is None or running:  # then it is a part of that run
             return self._function(*args, **kwargs)
         there = OtherSide(code_apart=True)
         code = engine.ask(Pack(self._function, dict, there))[0].code
         values = {"function": self._function, "arguments": (args, kwargs)}
-        facts = of_facts(["a call", os.environ.get("TZ")])
+        facts = of_facts(["a call", os.environ.get("TZ"), cwd := working_directory(), *sys.path])
         asked = CacheRequest(
-            self._directory, self._limit, facts, cwd=os.getcwd(), draws_from=os.urandom(8).hex()
+            self._directory, self._limit, facts, cwd=cwd, draws_from=os.urandom(8).hex()
         )  # each call draws numbers of its own
 
         def make() -> FreshRun:

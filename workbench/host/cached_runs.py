@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -12,7 +13,7 @@ from workbench import context
 from workbench.engine.base import Engine
 from workbench.engine.queries import Pack
 from workbench.errors import SerializationError, SessionFileError, WorkbenchError
-from workbench.format import joined
+from workbench.format import human_bytes, joined
 from workbench.host.display import recorded, show_again
 from workbench.host.outstream import MOST_RECORDED
 from workbench.host.reloading import edited_since_import
@@ -53,7 +54,7 @@ def found_or_made(
     values: dict[str, Any],
     code: Iterable[CodeType],
     make: Callable[[], FreshRun],
-) -> tuple[Any, FromCache, dict[str, str]]:
+) -> tuple[Any, FromCache, Mapping[str, str]]:
     """Return the result, what became of the request, and today's ids of classes by those of then.
 
     ``values`` are the inputs that are pending; ``code`` is what runs, apart from own modules.
@@ -69,11 +70,11 @@ def found_or_made(
     assert engine is not None
     inputs = asked.inputs | {name: fingerprint(engine, each) for name, each in values.items()}
     key = asked.key or key_of(asked.facts, inputs)
-    ids = class_ids(inputs)
     entry, changed = look_up(asked, key)
     if entry is not None:
         try:
-            packed, shown = entry.read(ids)
+            new_ids = entry.new_ids(class_ids(inputs))
+            packed, shown = entry.read(new_ids)
             value = packed.open(_WHERE)[0]
         except (SessionFileError, SerializationError):
             cache_of(asked).remove(key)
@@ -83,7 +84,7 @@ def found_or_made(
                 show_again(*each)
             cache_of(asked).use(key)
             same = entry.facts.draws_from in ("", asked.draws_from)
-            return value, FromCache(entry.facts, same_draws=same), entry.new_ids(ids)
+            return value, FromCache(entry.facts, same_draws=same), new_ids
     if asked.key:
         raise WorkbenchError(texts.GONE)
     made, why = _make(engine, asked, key, inputs, values, list(code), make)
@@ -104,8 +105,10 @@ def _make(
     texts_there = *texts_in(code), *texts_of(values.values()), *asked.texts, *asked.reads
     outside.names(texts_there, asked.cwd)
     began, since = time.perf_counter(), time.time()
-    with watched(outside), recorded() as shown:
+    with watched(outside) as alone, recorded() if alone else nullcontext([]) as shown:
         made = make()
+    if not alone:
+        return made.value, ""
     seconds = time.perf_counter() - began
     why = made.why or _why_not(outside, shown, asked)
     used = reached(mentioned(code).union(*(each.modules for each in inputs.values())))
@@ -149,8 +152,13 @@ def _store(
         return texts.UNPICKLED.format(error.failures[0].why if error.failures else error)
     if packed.refs:
         return texts.REFS
+    cache, nbytes = cache_of(asked), len(packed.stream) + sum(b.nbytes for b in packed.buffers)
+    if nbytes > asked.limit:
+        return texts.LARGE.format(human_bytes(nbytes), human_bytes(asked.limit))
+    if not cache.is_private():
+        return texts.SHARED.format(asked.directory)
     try:
-        cache_of(asked).store(key, facts, packed, shown)
+        cache.store(key, facts, packed, shown)
     except OSError as error:
         return f"{asked.directory}: {error.strerror or error}"
     return ""

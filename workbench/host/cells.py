@@ -24,10 +24,7 @@ from workbench import context, error_notes
 from workbench.engine.queries import Lookup
 from workbench.errors import NotDefinedError
 from workbench.format import human_seconds, joined
-from workbench.host.cached_runs import (
-    FreshRun,
-    found_or_made,
-)
+from workbench.host.cached_runs import FreshRun, found_or_made
 from workbench.host.captured import Captured
 from workbench.host.cell import Cell, Ran, parsed
 from workbench.host.execution import Names, Show, compiled, execute
@@ -81,7 +78,7 @@ def _found_or_run(
     results, what, new_ids = found_or_made(asked, pending, code, run)
     ran: Ran = results[0] if cell.outputs else results
     mutations = ran.mutations
-    if mutations is not None and mutations.packed is not None:
+    if what.found and mutations is not None and mutations.packed is not None:
         mutations = replace(mutations, packed=mutations.packed.with_class_ids(new_ids))
     settings = ran.settings
     if settings is not None and not what.same_draws:

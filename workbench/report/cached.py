@@ -18,6 +18,8 @@ THREADS = "{} goes on in a thread"
 SETTINGS = "{} was set on the worker only"
 EDITED = "{}: edited after the worker's import"
 CHANGED = "{} changed while it ran"
+LARGE = "its {} are more than `cache_limit` ({})"
+SHARED = "others can write to {}"
 UNPICKLED = "its result can't be pickled ({})"
 """Why a result isn't stored; some name what."""
 

@@ -6,6 +6,7 @@ import dis
 import os
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -14,17 +15,20 @@ from workbench.call_site import is_persons
 MOST_ITEMS = 100
 """Items of a container that are looked at."""
 
-CLOCK, ENVIRONMENT, RANDOM = "the clock", "environment variables", "random numbers"
+CLOCK, ENVIRONMENT = "the clock", "environment variables"
+RANDOM, FILE_TIMES = "random numbers", "times and links of files"
 
-_CLOCKS = {
-    *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time_ns", "process_time"),
-    *("now", "utcnow", "today", "thread_time"),
+_TOLD = {
+    CLOCK: "perf_counter perf_counter_ns monotonic monotonic_ns time_ns process_time thread_time "
+    "now utcnow today",
+    ENVIRONMENT: "environ getenv environb",
+    FILE_TIMES: "getmtime getatime getctime st_mtime st_mtime_ns st_atime st_ctime readlink",
+    RANDOM: "urandom getrandom token_bytes token_hex token_urlsafe secrets randbits uuid1 uuid4",
 }
-_ENVIRONMENT = {"environ", "getenv", "environb"}
-_RANDOM = {"urandom", "getrandom", "token_bytes", "token_hex", "randbits", "uuid1", "uuid4"}
+_TOLD_BY = {name: word for word, names in _TOLD.items() for name in names.split()}
 _SEEDED = {"default_rng", "RandomState", "SeedSequence", "PCG64", "Random", "SystemRandom"}
 """Make generators, which are seeded by an argument, or differ each time."""
-_TIMES = {"localtime", "gmtime"}
+_TIMES = {"time", "localtime", "gmtime", "ctime", "asctime"}
 """Tell the time, or format one that is their argument."""
 
 
@@ -57,13 +61,9 @@ def reached(names: Iterable[str]) -> set[str]:
             home = value.__name__ if isinstance(value, ModuleType) else _home(value)
             if home in own and home not in queue:
                 queue.append(home)
-        queue += mentioned(_code_of(name)).difference(queue)  # imported when they are called
+        codes = chain(*functions_of(name).values())
+        queue += mentioned(codes).difference(queue)  # imported when they are called
     return set(queue)
-
-
-def _code_of(name: str) -> list[CodeType]:
-    """Return the code of the functions and methods that a module defines."""
-    return [code for each in functions_of(name).values() for code in each]
 
 
 def _home(value: Any) -> str:
@@ -114,14 +114,10 @@ def told_by_names(code: Iterable[CodeType]) -> set[str]:
         before, calls = "", ""
         for step in dis.get_instructions(each):
             if isinstance(step.argval, str) and step.opname.startswith(("LOAD_", "IMPORT_FROM")):
-                name = step.argval
-                is_time = name == "time" and (before == "time" or step.opname == "IMPORT_FROM")
-                if name in _CLOCKS or is_time:
-                    told.add(CLOCK)
-                if name in _ENVIRONMENT:
-                    told.add(ENVIRONMENT)
-                if name in _RANDOM:
-                    told.add(RANDOM)
+                name, is_from = step.argval, step.opname == "IMPORT_FROM"
+                is_time = name in ("time", "strftime") and (before == "time" or is_from)
+                if is_time or name in _TOLD_BY:
+                    told.add(CLOCK if is_time else _TOLD_BY[name])
                 before = calls = name
             elif step.opname == "CALL" and calls in _SEEDED and step.arg == 0:
                 told.add(RANDOM)

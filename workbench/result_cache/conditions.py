@@ -35,26 +35,30 @@ class FileState(NamedTuple):
 
 
 class LookedAt(NamedTuple):
-    """A regular file as `os.stat` tells it."""
+    """A regular file as `os.stat` tells it; ``size`` is -1 of a directory, which only is there."""
 
     size: int
     time: int
 
 
 def look_at(path: str) -> LookedAt | None:
-    """Return what tells whether a file changes; None if there is no regular file."""
+    """Return what tells whether a file changes; None if there is neither it nor a directory."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
-    return LookedAt(found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+    if stat.S_ISDIR(found.st_mode):
+        return LookedAt(-1, 0)
+    # The second time is Linux's own: nobody sets it, as `cp -p` or a rename does the first.
+    time = max(found.st_mtime_ns, found.st_ctime_ns)
+    return LookedAt(found.st_size, time) if stat.S_ISREG(found.st_mode) else None
 
 
 def read_state(path: str) -> FileState | None:
     """Return a file's state; None if it can't be read. Reads all of it."""
     before = look_at(path)
-    if before is None:
-        return None
+    if before is None or before.size < 0:
+        return before and FileState(*before, "")
     try:
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, xxhash.xxh3_128)
@@ -73,8 +77,8 @@ def digest_of_file(path: str) -> str:
 def directory_state(path: str) -> str:
     """Return a digest of the names in a directory; '' if there is none."""
     try:
-        return xxhash.xxh3_128_hexdigest("\0".join(sorted(os.listdir(path))).encode())
-    except (OSError, UnicodeEncodeError):
+        return xxhash.xxh3_128_hexdigest(os.fsencode("\0".join(sorted(os.listdir(path)))))
+    except OSError:
         return ""
 
 

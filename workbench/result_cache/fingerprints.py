@@ -21,7 +21,7 @@ from workbench.result_cache.code import mentioned, own_modules
 from workbench.serialization.buffer_digests import BufferDigests
 from workbench.serialization.packing import OtherSide, PackedValues
 
-FORMAT = "1"
+FORMAT = "2"
 """Part of each key: changed when the same inputs have to give other keys, or entries change."""
 
 MOST_REMEMBERED = 10_000

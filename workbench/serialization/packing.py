@@ -237,8 +237,8 @@ class PackedValues:
         return pickle.loads(self.apart) if self.apart else []
 
     def with_class_ids(self, new: Mapping[str, str]) -> PackedValues:
-        """Return the same with other ids of classes in place of some: those of this process."""
-        ids = [new.get(each, each) if isinstance(each, str) else each for each in self._apart()]
+        """Return the same with other ids of classes: those of this process."""
+        ids = [new[each] if isinstance(each, str) else each for each in self._apart()]
         return replace(self, apart=pickled(ids)) if ids else self
 
     def open(

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType
 
@@ -13,7 +14,7 @@ import pytest
 
 from workbench.errors import SessionFileError
 from workbench.result_cache.code import told_by_names
-from workbench.result_cache.conditions import Conditions, installed
+from workbench.result_cache.conditions import Conditions, LookedAt, installed, look_at
 from workbench.result_cache.entries import ResultCache
 from workbench.result_cache.fingerprints import code_facts
 from workbench.result_cache.opened_files import OpenedFiles
@@ -46,7 +47,7 @@ def test_each_changed_byte_is_seen_or_harmless(cache: ResultCache) -> None:
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         stored = cache.find("aa")
         with contextlib.suppress(SessionFileError):
-            found += [] if stored is None else [(stored.facts, *stored.read(["id"]))]
+            found += [(s.facts, *s.read(s.new_ids(["id"]))) for s in [stored] if s is not None]
     assert 0 < len(found) < len(whole)
     assert all(each == (FACTS, PACKED, [("stdout", b"x", "")]) for each in found)
 
@@ -61,7 +62,10 @@ def test_those_used_least_recently_go(tmp_path: Path) -> None:
         if key == "cc":
             cache.use("aa")
     assert [key for key in ("aa", "bb", "cc", "dd") if cache.find(key)] == ["aa", "cc", "dd"]
-    assert cache.clear().results == 3
+    tmp_path.chmod(0o770)  # others can write
+    assert (cache.find("aa"), cache.is_private()) == (None, False)
+    (tmp_path / "aa" / ".ab.result.7").touch()  # its process was killed
+    assert cache.clear().results == 4
     assert cache.usage() == (0, 0)
 
 
@@ -70,10 +74,11 @@ def test_those_used_least_recently_go(tmp_path: Path) -> None:
     [
         lambda path: path.read_text(),
         lambda path: ctypes.CDLL(None).open(os.fsencode(path), os.O_RDONLY),
-        lambda path: sorted(os.listdir(path.parent)),
+        lambda path: os.listdir(os.fsencode(path.parent)),
         lambda path: path.with_name("made").write_text("x"),
+        lambda path: path.with_name("made").mkdir(),
     ],
-    ids=["by Python", "by C", "its directory", "another one is written"],
+    ids=["by Python", "by C", "its directory", "another one is written", "a directory is made"],
 )
 def test_what_was_read_has_to_be_the_same(read: Callable[[Path], object], tmp_path: Path) -> None:
     file = tmp_path / "sub" / "data.txt"
@@ -90,8 +95,8 @@ def test_what_was_read_has_to_be_the_same(read: Callable[[Path], object], tmp_pa
     assert (conditions.changed(), changed) == ([], [])
     os.utime(file, (2, 2))
     assert conditions.changed() == []  # its bytes are the same
-    for each in (file, file.with_name("made"), file.with_name("new")):
-        each.write_text("two")
+    for each in [*file.parent.iterdir()]:
+        each.rename(each.with_name(f"new {each.name}"))
     assert conditions.changed() != []
 
 
@@ -105,6 +110,25 @@ def test_a_file_that_changes_while_it_is_used_is_told(is_there: bool, tmp_path: 
     with watched(outside), file.open("a") as log:
         log.write("two")
     assert outside.conditions([])[1] == [str(file)]
+
+
+def test_what_threads_open_at_once_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, saved = Path(__file__), tmp_path / "nb.ipynb"
+    other = one.parents[2] / "patience.py"
+    saved.touch()
+
+    def look(path: str) -> LookedAt | None:
+        assert all(ThreadPoolExecutor(1).map(Path.read_text, [other] * (path == str(one))))
+        return look_at(path)
+
+    monkeypatch.setattr(f"{Outside.__module__}.look_at", look)
+    outside = Outside()
+    outside.names(["/"], str(tmp_path))
+    with watched(outside), watched(Outside()) as alone:
+        one.read_text()
+        os.close(ctypes.CDLL(None).open(os.fsencode(saved), os.O_RDONLY))  # as Jupyter does
+    assert (alone, outside.unchecked([])) == (False, [])
+    assert sorted(outside.conditions([])[0].files) == ["/", str(other), str(one)]
 
 
 def test_another_version_of_a_package_is_another_result() -> None:
@@ -123,11 +147,11 @@ def test_more_directories_than_can_be_watched_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("import time\nx = time.time()", {"the clock"}),
+        ("import time as t\nx = t.time()", {"the clock"}),
         ("from time import time\ntime()", {"the clock"}),
         ("def f():\n    return datetime.now()", {"the clock"}),
         ("import time\ntime.strptime(x)\ntime.localtime(0)\ndf.time", set()),
-        ("os.environ['X']", {"environment variables"}),
+        ("os.environ[secrets.choice(x)]", {"environment variables", "random numbers"}),
         ("np.random.default_rng()", {"random numbers"}),
         ("np.random.default_rng(1)", set()),
     ],
