@@ -101,17 +101,25 @@ class DrivenKernel:
     async def start(self) -> None:
         """Have a kernel. SessionError if there is none, or it doesn't answer."""
         async with self._starting:
-            tries = 0 if self._client is not None and self.is_alive() else STARTS
-            while tries:
-                await self._drop()
-                try:
-                    await self._open()
-                    return
-                except (SessionError, RuntimeError, OSError, TimeoutError) as error:
-                    await self._drop()
-                    tries -= 1
-                    if not tries or self._persons is not None:
-                        raise SessionError(f"There is no kernel: {error}") from None
+            if self._client is not None and self.is_alive():
+                return
+            failure = await self._try_open()
+            for _ in range(STARTS - 1):
+                if not failure or self._persons is not None:
+                    break
+                failure = await self._try_open()
+            if failure:
+                raise SessionError(f"There is no kernel: {failure}")
+
+    async def _try_open(self) -> str:
+        """Have a kernel; return why that is impossible, or ''."""
+        await self._drop()
+        try:
+            await self._open()
+        except (SessionError, RuntimeError, OSError, TimeoutError) as error:
+            await self._drop()
+            return str(error) or "it doesn't answer"
+        return ""
 
     async def _open(self) -> None:
         """Start a kernel, or connect to a person's; and listen to it."""
