@@ -36,7 +36,7 @@ class Agent:
             cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=(directory / "errors").open("ab"),
         )
         self._asked = 0
         about = {"name": "kills", "version": "1"}
@@ -127,6 +127,7 @@ def main() -> int:
         agent.call("run", code="%workbench stop", wait=20)
         agent.leave()
         agent.wait()
+        print((Path(directory) / "errors").read_text()[-3000:])
     print(dict(counted))
     return int(counted["wrong"] > 0)
 

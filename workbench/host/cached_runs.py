@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -45,7 +46,8 @@ def look_up(asked: CacheRequest, key: str) -> tuple[StoredResult | None, tuple[s
     entry = cache_of(asked).find(key)
     if entry is None or asked.trusts or asked.key:
         return entry, ()
-    changed = tuple(entry.facts.conditions.changed())
+    here = asked.cwd.rstrip(os.sep) + os.sep
+    changed = tuple(each.removeprefix(here) for each in entry.facts.conditions.changed())
     return (None, changed) if changed else (entry, ())
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from ast import literal_eval
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,10 @@ class DrivenKernel:
     @staticmethod
     async def _listen(get: Any, take: Any) -> None:
         while True:
-            take(await get())
+            try:
+                take(await get())
+            except Exception:  # a message that isn't whole, or a kernel that has just died
+                traceback.print_exc()  # on stderr, which clients keep
 
     def _on_output(self, message: dict[str, Any]) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
