@@ -77,7 +77,7 @@ interop         api call_site engine errors host.tracebacks options ref system.k
 api             neutral core.snapshot engine engines error_notes host.cached_functions ray_api
                 report serialization | IPython tqdm
 course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
-                report system.machine | IPython numpy
+                report serialization.shared_memory system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report
                 system.data_limit system.machine
 heap            pure call_site serialization.arrays serialization.sampling
