@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.format import count, human_bytes, listed, printable
+from workbench.report.checkpoints import MOST_NAMED, named
 from workbench.report.markup import Table
 from workbench.session_file.contents import FileEntry, Saved
-
-MOST_NAMED = 4
-"""Variables that a line names."""
 
 
 def saved_text(path: str, saved: Saved) -> str:
@@ -44,14 +42,14 @@ def opened_text(
 ) -> str:
     """Return the lines of ``%workbench open``. ``left``: what wasn't, because it runs code."""
     line = f"{path}, made by {made_text(made)}: "
-    line += f"{_names(opened)} opened." if opened else "nothing opened."
+    line += f"{named(opened)} opened." if opened else "nothing opened."
     if failed:
         whys = [f"`{name}` ({why})" for name, why in failed.items()]
         line += f" Not opened: {listed(whys, MOST_NAMED)}."
     if left:
         names = [name for entry in left for name in entry.names]
         line += (
-            f"\n{_names(names)}: opening {'this' if len(names) == 1 else 'these'} runs code that "
+            f"\n{named(names)}: opening {'this' if len(names) == 1 else 'these'} runs code that "
             f"the file's maker has chosen. `%workbench open {path} --trust` does it, if you trust "
             "where the file comes from."
         )
@@ -72,7 +70,3 @@ def file_text(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry]) 
     )
     table = Table(("variable", "type", "size", "opening it"), rows, ("size",))
     return printable(f"{path}, made by {made_text(made)}\n{table.text()}")
-
-
-def _names(names: Sequence[str]) -> str:
-    return listed([f"`{name}`" for name in names], MOST_NAMED)
