@@ -70,7 +70,8 @@ cli             neutral api checkpoints client.requests core.descriptions core.e
                 core.instructions result_cache.entries session_file.contents core.referrers
                 core.snapshot engine engines mcp_server memory.segment report server.settings wire |
                 msgspec nbclient nbformat numpy
-mcp_server      neutral api core.logs core.snapshot engine.base engine.queries | jupyter_client mcp
+mcp_server      neutral api core.logs core.snapshot engine.base engine.queries system.machine |
+                jupyter_client mcp
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash
