@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.checkpoints.groups import look, look_at_most, overlap, reason
+from workbench.checkpoints.groups import look, look_at_most, reason
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Names
 from workbench.errors import SessionFileError
@@ -27,7 +27,7 @@ from workbench.serialization.codec import Where
 from workbench.serialization.comparison import as_bytes
 from workbench.serialization.object_state import is_array
 from workbench.serialization.packing import PackedValues
-from workbench.serialization.shared_memory import bounds
+from workbench.serialization.shared_memory import bounds, stretches
 from workbench.session_file.layout import FileReader, FileWriter
 
 CHECKED = 64 << 20
@@ -164,15 +164,11 @@ def _sorted(
     seen, failed = look_at_most(engine, others, namespace, {})
     others = {name: value for name, value in others.items() if name not in failed}
     links, used = (frozenset(), []) if seen is None else (seen.links, seen.spans)
-    spans = [(bounds(array), name) for name, array in arrays.items()]
-    shared = [
-        name
-        for (begin, end), name in spans
-        if id(arrays[name]) in links
-        or overlap([(begin, end)], used)
-        or any(a < end and begin < b for (a, b), other in spans if other != name)
-    ]
-    others |= {name: arrays.pop(name) for name in shared}
+    spans = [(*bounds(array), name) for name, array in arrays.items()]
+    groups = [group for *_, group in stretches(spans + [(*span, "") for span in used])]
+    shared = {name for group in groups if len(group) > 1 for name in group if name}
+    shared |= {name for name, array in arrays.items() if id(array) in links}
+    others |= {name: arrays.pop(name) for name in [*arrays] if name in shared}
     return arrays, others, {name: reason(error) for name, error in failed.items()}
 
 
