@@ -241,13 +241,13 @@ def age(pid: int, root: Path = Path("/")) -> float:
     return max(float(uptime[0]) - int(stat[_STARTED - 1]) / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
-def exit_status(pid: int, pidfd: int, root: Path = Path("/")) -> int | None:
+def exit_status(pid: int, pidfd: int) -> int | None:
     """Return the status of a process that has ended, as ``os.waitstatus_to_exitcode`` does.
 
     It needn't be a child. Until its parent has waited for it, ``/proc`` tells; then only Linux 6.15
     and later do, by a ``pidfd`` opened before. None if nobody can tell any more.
     """
-    fields = stat_of(pid, root)
+    fields = stat_of(pid)
     if len(fields) >= _EXIT_CODE and fields[0] == "Z":
         return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE - 1]))
     with suppress(OSError):  # PIDFD_GET_INFO, PIDFD_INFO_EXIT
