@@ -108,7 +108,7 @@ def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
 
 
 TRANSLATED = [edition for edition, (_, path) in EDITIONS.items() if "." in path.stem]
-SAYS = {"say", "right", "almost", "wrong", "state", "unready", "untouched"}
+SAYS = {"say", "right", "almost", "wrong", "state", "refused", "unready", "untouched"}
 """What takes a template."""
 
 

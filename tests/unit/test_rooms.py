@@ -70,14 +70,15 @@ cli             neutral api checkpoints client.requests core.descriptions core.e
                 core.instructions result_cache.entries session_file.contents core.referrers
                 core.snapshot engine engines mcp_server memory.segment report server.settings wire |
                 msgspec nbclient nbformat numpy
-mcp_server      neutral api core.logs core.snapshot engine.base engine.queries | jupyter_client mcp
+mcp_server      neutral api core.logs core.snapshot engine.base engine.queries system.machine |
+                jupyter_client mcp
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash
 api             neutral core.snapshot engine engines error_notes host.cached_functions ray_api
                 report serialization | IPython tqdm
 course          pure checkpoints context core.snapshot engine.base engine.queries engines.choice ref
-                report system.machine | IPython numpy
+                report serialization.shared_memory system.machine | IPython numpy
 error_notes     pure call_site config context engine.base engine.queries heap ref report
                 system.data_limit system.machine
 heap            pure call_site serialization.arrays serialization.sampling

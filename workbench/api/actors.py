@@ -31,8 +31,7 @@ ASYNC_CONCURRENCY = 1000
 
 BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate__": ()}
 """Methods that every actor has, with the names of their parameters: return True once ``__init__``
-is
-over, run ``function(instance, ...)`` in it, end after the calls before."""
+is over, run ``function(instance, ...)`` in it, end after the calls before."""
 
 Limits = tuple[int, tuple[tuple[str, int], ...]]
 """How many calls run at a time: without a concurrency group, and of each group."""

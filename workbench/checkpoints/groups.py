@@ -30,7 +30,7 @@ from workbench.serialization.comparison import PATIENCE, is_sealed
 from workbench.serialization.object_state import FIXED, travels_by_value
 from workbench.serialization.packing import OtherSide, PackedValues
 from workbench.serialization.process_bound import bound_to_process
-from workbench.serialization.shared_memory import arrays_of, bounds, is_of_pandas
+from workbench.serialization.shared_memory import arrays_of, bounds, is_of_pandas, stretches
 
 _ALONE = FIXED | {tuple, frozenset, ObjectRef}
 """Types whose instances may be two objects afterwards, where they were one: they can't change."""
@@ -127,7 +127,7 @@ def look(
         raise SerializationError("it has all variables of the notebook, as globals() does")
     names = {id(value): [name] for name, value in values.items()}
     altered = {name: why for obj, why in others for name in names.get(id(obj), values)}
-    spans = _joined(spans)
+    spans = [(begin, end) for begin, end, _ in stretches((*each, None) for each in spans)]
     return GroupPickle(packed, held, digest, links, spans, frozenset(uses), seconds, altered)
 
 
@@ -249,16 +249,6 @@ def overlap(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> bool:
         if place and many[place - 1][1] > begin:
             return True
     return False
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for begin, end in sorted(spans):
-        if joined and begin < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((begin, end))
-    return joined
 
 
 def _met(memo: Any) -> Iterator[tuple[Any, bool]]:

@@ -8,10 +8,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from workbench import config
-from workbench.errors import SessionFileError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.report import json
 from workbench.report.cached import cleared_text, usage_text
-from workbench.report.session_file import file_table, made_text
+from workbench.report.session_file import file_text, made_text
 from workbench.result_cache.entries import ResultCache
 from workbench.session_file.contents import SessionFile
 
@@ -51,12 +51,9 @@ def run_notebook(given: Namespace) -> int:
 
 
 def show(path: str, as_json: bool) -> int:
-    try:
-        file = SessionFile(Path(path))
-    except OSError as error:
-        raise SessionFileError(f"{path} can't be read: {error.strerror or error}.") from None
+    file = SessionFile(Path(path))
     if as_json:
         print(json.as_text(json.of_file(path, made_text(file.made), file.entries)))
     else:
-        print(file_table(path, file.made, file.entries))
+        print(file_text(path, file.made, file.entries))
     return 0

@@ -12,10 +12,9 @@ from workbench.cli import admin, show
 from workbench.core.snapshot import KEPT_PREFIX
 from workbench.engine.base import Engine
 from workbench.engine.queries import Lookup, Names
-from workbench.errors import SessionFileError
 from workbench.ref import ObjectRef
 from workbench.report.session_file import saved_text
-from workbench.session_file.contents import LEVEL, save
+from workbench.session_file.contents import LEVEL, named_objects, save
 
 
 def run(session: str, path: str, compressed: bool) -> int:
@@ -27,7 +26,6 @@ def run(session: str, path: str, compressed: bool) -> int:
     with admin.AdminConnection(session):  # it has to run: `init` would start it
         pass
     engine = api.init(session=session, linger=0, log_to_driver=False)
-    names = engine.ask(Names())
     found_kept = [engine.ask(Lookup(n)) for n in engine.ask(Names(KEPT_PREFIX))]
     kept = [_last(engine, ref) for ref in found_kept if ref is not None]
     namespace: dict[str, Any] = {}
@@ -36,14 +34,8 @@ def run(session: str, path: str, compressed: bool) -> int:
         found = opened(engine, checkpoint.groups, checkpoint, namespace)
         lost |= {name: each.why for name, each in {**checkpoint.lost, **found.failed}.items()}
     values = {name: value for name, value in namespace.items() if name[:2] != "__"}
-    refs = {n: engine.ask(Lookup(n)) for n in names if n.isidentifier() and n not in values}
-    there = {name: ref for name, ref in refs.items() if ref is not None}
-    values |= zip(there, engine.get([*there.values()], None, False), strict=True)
-    try:
-        level = LEVEL if compressed else 0
-        saved = save(Path(path).expanduser(), values, namespace, engine, level)
-    except OSError as error:
-        raise SessionFileError(f"{path} can't be written: {error.strerror or error}.") from None
+    values |= named_objects(engine, values)
+    saved = save(Path(path), values, namespace, engine, LEVEL if compressed else 0)
     saved.lost.update(lost)
     show.line(saved_text(path, saved))
     return 0

@@ -263,7 +263,7 @@ class ObjectStore:
 
     def spill(self, ref: ObjectRef) -> str:
         self._check_refs([ref])
-        return self._base.requests.spill(ref.id)
+        return self._base.requests.ask_for("spill", ref.id).text
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         self._check_refs(refs)

@@ -118,10 +118,6 @@ def _function(holder: types.FunctionType, wanted: Wanted) -> Iterator[Reference]
     yield Reference(id(vars(holder)), "{}", "attributes")
 
 
-def _cell(holder: types.CellType, wanted: Wanted) -> Iterator[Reference]:
-    yield Reference(id(holder.cell_contents), "{}.cell_contents")
-
-
 def _fields(*names: str) -> Any:
     """Return the look of a type that has these attributes and can't change them."""
 
@@ -255,7 +251,7 @@ _LOOKS: tuple[tuple[Any, Any], ...] = (
     (np.ndarray, _array),
     (np.flatiter, _fields("base")),
     (types.FunctionType, _function),
-    (types.CellType, _cell),
+    (types.CellType, _fields("cell_contents")),
     (types.MethodType, _fields("__self__", "__func__")),
     (functools.partial, _fields("func", "args", "keywords")),
     (memoryview, _fields("obj")),

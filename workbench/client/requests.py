@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.descriptions import Account, ObjectDescription
-from workbench.core.snapshot import ACTOR_PREFIX, Change, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import ACTOR_PREFIX, Change, ObjectRecord, Snapshot
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 
 GLANCE = 0.5
@@ -103,29 +103,29 @@ class Requests:
 
     def why(self, what: int | str, deep: bool = False) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        account = self._ask("why", id, name, deep).account
+        account = self.ask_for("why", id, name, deep).account
         if account is None and (found := self.identify(name)):
-            account = self._ask("why", found, deep=deep).account
+            account = self.ask_for("why", found, deep=deep).account
         return account
 
     def identify(self, text: str) -> int | None:
         digits = digits_of(text)
         if len(digits) == 16:
             number = int(digits, 16)
-            return number if self._ask("describe", number).description else None
+            return number if self.ask_for("describe", number).description else None
         return id_like(digits, (r.id for r in self.snapshot().objects)) if digits else None
 
     def names(self, beginning: str = "") -> list[str]:
         of_actors = beginning == ACTOR_PREFIX
-        names = self._ask("names", name=beginning).names
+        names = self.ask_for("names", name=beginning).names
         return sorted(name for name in names if name.startswith(ACTOR_PREFIX) == of_actors)
 
     def catch_up(self) -> None:
         """Wait until the server has handled all that came before this, and told its subscribers."""
         # Messages of one connection arrive in order; subscribers are told of changes after the
         # answers to messages that came together. So this asks twice, about no object.
-        self._ask("describe")
-        self._ask("describe")
+        self.ask_for("describe")
+        self.ask_for("describe")
 
     def summary(self, soon: bool = False) -> Snapshot:
         question = partial(ev.Ask, what="overview")
@@ -135,18 +135,6 @@ class Requests:
         snapshot: Snapshot = answer.snapshot
         return snapshot
 
-    def jobs(self) -> tuple[JobRecord, ...]:
-        return self._ask("jobs").jobs
-
-    def outputs(self, job: int) -> tuple[ev.Output, ...] | None:
-        return self._ask("log", job).outputs
-
-    def spill(self, id: int) -> str:
-        return self._ask("spill", id).text
-
-    def withdraw(self, id: int) -> bool:
-        return self._ask("withdraw", id).text == "waiting"
-
     def describe(self, id: int, patient: bool = False) -> ObjectDescription | None:
         question = partial(ev.Ask, what="describe", object=id)
         try:
@@ -155,7 +143,8 @@ class Requests:
             return None
         return None if answer is None else answer.description
 
-    def _ask(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
+    def ask_for(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
+        """Return the server's answer to an `Ask` of this kind."""
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name, deep))
         return answer
 

@@ -267,7 +267,7 @@ class ActorManager:
         """End the actor's worker, in order if it is connected."""
         worker = actor.worker
         if worker is not None and worker.client is not None:
-            self._state.dismiss(worker.client, "its actor has ended")
+            self._state.dismiss(worker, "its actor has ended")
         elif worker is not None:
             self._state.out.append(do.Kill(worker.number))
 

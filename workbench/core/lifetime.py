@@ -141,8 +141,7 @@ class Lifetime:
             return
         self._resting = True
         for worker in state.pool.rest():
-            assert worker.client is not None
-            state.dismiss(worker.client, "nobody uses the session")
+            state.dismiss(worker, "nobody uses the session")
         for client, nbytes in state.budget.trim_all(state.now):
             state.send(client, do.Trim(nbytes))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -28,6 +28,11 @@ PIECE = 1 << 14
 
 MOST_PIECES = 30_000
 """Pieces that are kept: each costs some 200 bytes, however small it is."""
+
+
+def printed(outputs: Iterable[ev.Output]) -> str:
+    """Return what was printed, in the order in which it came, stdout and stderr mixed."""
+    return "".join(o.data.decode("utf-8", "replace") for o in outputs if o.kind in TEXT)
 
 
 @dataclass(eq=False)

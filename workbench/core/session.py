@@ -260,8 +260,7 @@ class Session:
             for number in pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in pool.surplus(state.now):
-                assert worker.client is not None
-                state.dismiss(worker.client, "not needed any more")
+                state.dismiss(worker, "not needed any more")
         self.lifetime.end_batch()
 
     def _send_releases(self) -> None:

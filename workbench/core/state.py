@@ -20,7 +20,7 @@ from workbench.core.pool import WorkerPool
 from workbench.core.relocation import Move, StaleCopies
 from workbench.core.scheduler import Scheduler
 from workbench.core.snapshot import DeathRecord, JobRecord
-from workbench.core.tasks import Line, Task, TaskGroup
+from workbench.core.tasks import Line, Task, TaskGroup, Worker
 
 
 @dataclass(slots=True)
@@ -87,9 +87,10 @@ class State:
         """Close the connection of a client that breaks the protocol."""
         self.out.append(do.Hangup(number, reason))
 
-    def dismiss(self, number: int, reason: str) -> None:
+    def dismiss(self, worker: Worker, reason: str) -> None:
         """Close the connection of a worker that has done nothing wrong, so that it ends."""
-        self.out.append(do.Hangup(number, reason, is_fault=False))
+        assert worker.client is not None
+        self.out.append(do.Hangup(worker.client, reason, is_fault=False))
 
     def owns(self, client: ClientState, id: int) -> bool:
         """True if ``client`` may make this id. Hangs up if not."""

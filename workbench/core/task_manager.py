@@ -124,8 +124,7 @@ class TaskManager:
             self._leases.lend_arguments(task, task.actor)
         values = []
         for id in submit.deps:
-            entry = self._catalog.get(id)
-            assert entry is not None
+            entry = self._catalog[id]
             assert entry.value is not None
             self._state.share(number, entry.value)
             self._spilling.on_used(entry)
@@ -133,8 +132,7 @@ class TaskManager:
         functions = self._state.functions
         if submit.function and number not in functions.get(submit.function, ()):
             functions.setdefault(submit.function, set()).add(number)
-            entry = self._catalog.get(submit.function)
-            assert entry is not None
+            entry = self._catalog[submit.function]
             assert entry.value is not None
             self._state.share(number, entry.value)
             values.append(entry.value)
@@ -207,9 +205,8 @@ class TaskManager:
     def _count(self, worker: Worker, task: Task) -> None:
         worker.calls[task.submit.function] += 1
         if worker.calls[task.submit.function] >= task.spec.max_calls:
-            assert worker.client is not None
             self._scheduler.send_no_more(worker)
-            self._state.dismiss(worker.client, "it has run as many calls as it shall")
+            self._state.dismiss(worker, "it has run as many calls as it shall")
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Put tasks that were sent but not run to the end back, first, if they are still wanted."""

@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.course import measure
-from workbench.course.exercises import (
-    Lesson,
-    Live,
-    Outcome,
-    Page,
-    almost,
-    exercise,
-    right,
-    wrong,
-)
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.course.location import Location
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef

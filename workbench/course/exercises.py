@@ -61,6 +61,11 @@ class RefusedError(Exception):
         self.outcome = outcome
 
 
+def refused(template: str, **values: Any) -> RefusedError:
+    """The refusal of what isn't solved: see `wrong`."""
+    return RefusedError(wrong(template, **values))
+
+
 NOT_DONE = {
     "failed": say("The last background cell that makes `{name}` has failed."),
     "stopped": say("The last background cell that makes `{name}` was stopped."),
@@ -120,20 +125,16 @@ class Live:
         job = self.assigning(name)
         has_value = name in self.variables and not isinstance(self[name], ObjectRef)
         if job is None and has_value:
-            raise RefusedError(
-                wrong(
-                    "`{name}` is there, and no background cell made it: your kernel did.", name=name
-                )
+            raise refused(
+                "`{name}` is there, and no background cell made it: your kernel did.", name=name
             )
         if job is None:
-            raise RefusedError(wrong("No background cell has assigned `{name}`.", name=name))
+            raise refused("No background cell has assigned `{name}`.", name=name)
         if job.state == "failed" and has_value:
-            raise RefusedError(
-                wrong(
-                    "The last background cell that makes `{name}` has failed. What `{name}` is now "
-                    "comes from your kernel, or from an earlier cell.",
-                    name=name,
-                )
+            raise refused(
+                "The last background cell that makes `{name}` has failed. What `{name}` is now "
+                "comes from your kernel, or from an earlier cell.",
+                name=name,
             )
         return self.done(job, name)
 
@@ -148,9 +149,7 @@ class Live:
         """The object of that name in the store; refused if there is none."""
         found = self.stored(name)
         if found is None:
-            raise RefusedError(
-                wrong("The store has no `{name}`: `%put {name}` stores it.", name=name)
-            )
+            raise refused("The store has no `{name}`: `%put {name}` stores it.", name=name)
         return found
 
     def value(self, name: str) -> Any:
@@ -189,7 +188,7 @@ class Live:
         """The last checkpoint of each branch of kept variables; refused if none are kept."""
         ref = self.engine.ask(Lookup(kept_name()))
         if ref is None:
-            raise RefusedError(wrong("No variables are kept: `%workbench keep` keeps them."))
+            raise refused("No variables are kept: `%workbench keep` keeps them.")
         (history,) = self.engine.get([ref], None, False)
         lasts = [history.checkpoints[number] for number in history.branches.values()]
         return dict(zip(history.branches, self.engine.get(lasts, None, False), strict=True))
@@ -207,29 +206,25 @@ class Live:
         """What a task has given, of whose result a variable is the ref; refused if none has."""
         ref = self[name]
         if not isinstance(ref, ObjectRef):
-            raise RefusedError(
-                wrong("`{name}` is no ref: it should be what `.remote(...)` returns.", name=name)
+            raise refused(
+                "`{name}` is no ref: it should be what `.remote(...)` returns.", name=name
             )
         found = self.engine.ask(Describe(ref.id))
         if found is not None and found.object.about is not None:  # which tells what a put has cost
-            raise RefusedError(
-                wrong(
-                    "`{name}` is a ref to something that was put: no task has made it.", name=name
-                )
+            raise refused(
+                "`{name}` is a ref to something that was put: no task has made it.", name=name
             )
         value, error = self.answer(ref)
         if error:
-            raise RefusedError(wrong("The task has failed: {error}", error=error))
+            raise refused("The task has failed: {error}", error=error)
         return value
 
     def let_go(self, variable: str) -> ObjectRecord | None:
         """The object whose id a variable has; None if it is gone; refused if it never was."""
         if not self.had(self[variable]):
-            raise RefusedError(
-                wrong(
-                    "`{name}` is the id of no object that was here: run the cells above again.",
-                    name=variable,
-                )
+            raise refused(
+                "`{name}` is the id of no object that was here: run the cells above again.",
+                name=variable,
             )
         found = self.of_id(self[variable])
         if found is not None:

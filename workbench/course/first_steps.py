@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.course.exercises import (
-    Lesson,
-    Live,
-    Outcome,
-    Page,
-    almost,
-    exercise,
-    right,
-    wrong,
-)
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.ref import ObjectRef
 
 HOURS = range(7, 18)

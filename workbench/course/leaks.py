@@ -15,6 +15,7 @@ from workbench.course.exercises import (
     RefusedError,
     almost,
     exercise,
+    refused,
     right,
     wrong,
 )
@@ -27,12 +28,10 @@ PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 
 
 def _still_here(live: Live, record: ObjectRecord) -> RefusedError:
-    return RefusedError(
-        wrong(
-            "{size} are still in the store. What keeps them: {reasons}.",
-            size=human_bytes(record.size),
-            reasons=live.reasons(record),
-        )
+    return refused(
+        "{size} are still in the store. What keeps them: {reasons}.",
+        size=human_bytes(record.size),
+        reasons=live.reasons(record),
     )
 
 

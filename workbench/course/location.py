@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.serialization.shared_memory import bounds
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -147,8 +149,5 @@ def _bounds(value: Any) -> tuple[int, int]:
             value = np.frombuffer(value, np.uint8)
         except TypeError:
             return id(value), value.__sizeof__()
-    array = np.asarray(value)
-    reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
-    below, beyond = (sum(bound(reach, 0) for reach in reaches) for bound in (min, max))
-    address = array.__array_interface__["data"][0]
-    return address + below, beyond - below + array.itemsize if array.size else 0
+    begin, end = bounds(np.asarray(value))
+    return begin, end - begin

@@ -14,6 +14,7 @@ from workbench.course.exercises import (
     RefusedError,
     almost,
     exercise,
+    refused,
     right,
     wrong,
 )
@@ -50,7 +51,7 @@ def _stored_now(live: Live, name: str) -> ObjectRef:
                 kind=kind.__name__,
             )
         )
-    raise RefusedError(wrong("`{path}` can't be pickled: {why}.", path=path, why=failure.why))
+    raise refused("`{path}` can't be pickled: {why}.", path=path, why=failure.why)
 
 
 def _as_stored(live: Live, name: str, judged: Callable[[Any], Outcome]) -> Outcome:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.course.exercises import (
-    Lesson,
-    Live,
-    Outcome,
-    Page,
-    almost,
-    exercise,
-    right,
-    wrong,
-)
+from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.system.machine import stat_of
+
 INTERVAL = 0.05
 """Seconds between two looks; one takes a few milliseconds."""
 
@@ -134,14 +136,9 @@ def below(pid: int) -> list[int]:
     """The processes that a process has started, and those that these have started; no zombies."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            text = Path(f"/proc/{name}/stat").read_text(errors="replace")
-            # The name stands in brackets and may have any character in it: the last ends it.
-            state, parent, *_ = text.rpartition(")")[2].split()
-        except (OSError, ValueError):  # it has just ended
-            continue
-        if state not in "ZX":
-            children.setdefault(int(parent), []).append(int(name))
+        stat = stat_of(int(name))
+        if stat and stat[0] not in "ZX":
+            children.setdefault(int(stat[1]), []).append(int(name))
     found = children.get(pid, [])[:]
     for each in found:  # it grows meanwhile
         found += children.get(each, ())

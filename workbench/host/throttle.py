@@ -68,9 +68,9 @@ class Bucket:
         self._room = max(self._room - amount, 0)
 
 
-def process_room(now: float, limits: Limits = LIMITS) -> Bucket:
+def process_room(now: float) -> Bucket:
     """Return the room for text of all tasks of a process, so that small floods don't add up."""
-    return Bucket(16 * limits.burst, 4 * limits.rate, now)
+    return Bucket(16 * LIMITS.burst, 4 * LIMITS.rate, now)
 
 
 @dataclass(eq=False, slots=True)

@@ -98,12 +98,8 @@ class Pool:
 
         Parameters
         ----------
-        func : callable
-            What to call.
-        args : iterable
-            Its positional arguments.
-        kwds : mapping, optional
-            Its keyword arguments.
+        func, args, kwds
+            As in `apply`.
         callback, error_callback : callable, optional
             Called with the result, or with what was raised, in a thread of this process.
 
@@ -149,12 +145,8 @@ class Pool:
 
         Parameters
         ----------
-        func : callable
-            Called with one item.
-        iterable : iterable
-            The items.
-        chunksize : int, optional
-            How many calls are sent as one.
+        func, iterable, chunksize
+            As in `map`.
         callback, error_callback : callable, optional
             Called with the list of results, or with what was raised, in a thread of this process.
 
@@ -179,7 +171,7 @@ class Pool:
         iterable : iterable of iterable
             The arguments.
         chunksize : int, optional
-            How many calls are sent as one.
+            As in `map`.
 
         Returns
         -------
@@ -200,14 +192,10 @@ class Pool:
 
         Parameters
         ----------
-        func : callable
-            Called with the arguments of one item.
-        iterable : iterable of iterable
-            The arguments.
-        chunksize : int, optional
-            How many calls are sent as one.
-        callback, error_callback : callable, optional
-            Called with the list of results, or with what was raised, in a thread of this process.
+        func, iterable, chunksize
+            As in `starmap`.
+        callback, error_callback
+            As in `map_async`.
 
         Returns
         -------
@@ -244,17 +232,13 @@ class Pool:
 
         Parameters
         ----------
-        func : callable
-            Called with one item.
-        iterable : iterable
-            The items. They are gone through as results come, some ahead.
-        chunksize : int
-            How many calls are sent as one.
+        func, iterable, chunksize
+            As in `imap`.
 
         Returns
         -------
         iterator
-            Its ``next`` takes a timeout in seconds.
+            As from `imap`.
         """
         return self._imap(func, iterable, chunksize, ordered=False)
 

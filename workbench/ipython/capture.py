@@ -6,7 +6,7 @@ Finds and counts, and changes no variable; stores again what changed since it wa
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
-from workbench.report.markup import Rich, Table, page
+from workbench.report.markup import Table
+from workbench.report.text import Listing
 from workbench.report.write_back import OF_ITEM, OF_NAMESPACE, filled_in
 from workbench.serialization.aliases import in_common
 from workbench.serialization.estimate import Estimate, Estimator
@@ -53,7 +54,7 @@ class InputRecord:
 
 
 @dataclass(frozen=True, repr=False)
-class InputsPreview(Rich):
+class InputsPreview(Listing[InputRecord]):
     """All that a cell takes along. Prints as text, shows as a table; iterates over the records.
 
     ``sent``: it is on its way; else it only would be.
@@ -62,27 +63,17 @@ class InputsPreview(Rich):
     records: tuple[InputRecord, ...]
     sent: bool = False
 
-    def __iter__(self) -> Iterator[InputRecord]:
-        return iter(self.records)
-
     @property
     def by_value(self) -> int:
         """Bytes that are copied each time the cell runs."""
         return sum(r.bytes or 0 for r in self.records if r.how == VALUE)
 
-    @property
-    def _table(self) -> Table:
+    def table(self) -> Table:
         return Table(
             ("name", "type", "size", "travels", ""), tuple(map(_row, self.records)), ("size",)
         )
 
-    def _text(self) -> str:
-        return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
-
-    def _repr_html_(self) -> str:
-        return page(self._title(), self._table.html() if self.records else "")
-
-    def _title(self) -> str:
+    def title(self) -> str:
         if not self.records:
             return "This cell takes nothing along." + " Nothing was sent." * (not self.sent)
         size = _size(self.by_value, any(r.at_least for r in self.records))

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.core.events import PROGRESS, Output
-from workbench.core.logs import TEXT
+from workbench.core.logs import TEXT, printed
 from workbench.core.snapshot import JobRecord
 from workbench.engine import queries
 from workbench.engine.base import CollectedJob, Engine
@@ -401,8 +401,7 @@ class Job(Rich):
         SessionError
             If the session is over.
         """
-        shown = self.read_outputs() or ()
-        return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
+        return printed(self.read_outputs() or ())
 
     def read_outputs(self) -> tuple[Output, ...] | None:
         """Return all outputs so far, or the last ones, as `output` does; None: unknown."""

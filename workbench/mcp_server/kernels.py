@@ -18,6 +18,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from workbench.errors import SessionError
 from workbench.mcp_server.outputs import RunOutput, error_of
+from workbench.system.machine import stat_of
 
 START = 30.0
 """Seconds that a kernel may take to start."""
@@ -71,6 +72,11 @@ class AgentRun:
         if not self.over.is_set():
             self.state, self.ended = state, time.monotonic()
             self.over.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.over.wait(), seconds)
 
 
 class DrivenKernel:
@@ -168,12 +174,8 @@ class DrivenKernel:
 
     def is_alive(self) -> bool:
         """True if the process is there."""
-        try:
-            os.kill(self._pid or 0, 0)
-            state = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return False
-        return state not in "ZX"
+        stat = stat_of(self._pid)
+        return bool(stat) and stat[0] not in "ZX"
 
     async def _watch(self) -> None:
         """Note the kernel's death on all that it ran."""
@@ -221,8 +223,7 @@ class DrivenKernel:
         """Return the value of an expression that is a text; None if the kernel is busy."""
         run = AgentRun(0, "", "", expression)
         self._begin(run)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(run.over.wait(), wait)
+        await run.wait(wait)
         return run.answer
 
     def stop(self, run: AgentRun) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 
-from workbench.core.logs import TEXT
+from workbench.core.logs import printed
 from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine
 from workbench.engine.queries import Jobs, Outputs, Summary
@@ -80,10 +80,7 @@ class ToolServer:
         self._jobs += background
         job = f"agent {os.getpid()}.{self._jobs}" if background else ""
         run = self._kernel.run(f"%%remote --name '{job}'\n{code}" if background else code, job)
-        await _over(run, wait)
-        if background and run.state == "done":
-            await self._job_over(run, wait)
-        return self._told(run, 0, limit)
+        return await self._when_over(run, wait, 0, limit)
 
     async def job(
         self,
@@ -106,10 +103,7 @@ class ToolServer:
         if stop:
             self._stop(run)
             wait = max(wait, SOON)
-        await _over(run, wait)
-        if run.job and run.state == "done":
-            await self._job_over(run, wait)
-        return self._told(run, cursor, limit)
+        return await self._when_over(run, wait, cursor, limit)
 
     async def state(
         self,
@@ -133,8 +127,7 @@ class ToolServer:
         `restore` goes to the cell numbered `target`, `branch` names a variant and goes there,
         `save` writes the variables to a file."""
         run = self._kernel.run(_MAGICS[action].format(target))
-        await _over(run, MOST_WAIT)
-        return self._told(run, 0, LIMIT)
+        return await self._when_over(run, MOST_WAIT, 0, LIMIT)
 
     # -- the session ------------------------------------------------------------------------------
 
@@ -185,12 +178,17 @@ class ToolServer:
         elif self._engine is not None:
             self._engine.cancel([self._engine.borrow(record.id)])
 
-    async def _job_over(self, run: AgentRun, wait: float) -> None:
-        """Wait for the end of a background cell, so many seconds."""
-        await self._join()
-        until = time.monotonic() + wait
-        while time.monotonic() < until and (record := self._record(run)) and not record.is_over:
-            await asyncio.sleep(0.02)
+    async def _when_over(
+        self, run: AgentRun, wait: float, cursor: int, limit: int
+    ) -> dict[str, Any]:
+        """Tell of a run when it is over, and its background cell, too; or after a wait for each."""
+        await run.wait(max(wait, 0.001))
+        if run.job and run.state == "done":
+            await self._join()
+            until = time.monotonic() + wait
+            while time.monotonic() < until and (record := self._record(run)) and not record.is_over:
+                await asyncio.sleep(0.02)
+        return self._told(run, cursor, limit)
 
     async def _join(self) -> None:
         """Join the kernel's session: it answers while the kernel is busy, or dead."""
@@ -226,20 +224,13 @@ class ToolServer:
         await self._kernel.close()
 
 
-async def _over(run: AgentRun, wait: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(run.over.wait(), max(wait, 0.001))
-
-
 def _shown(engine: Engine | None, record: JobRecord) -> RunOutput | None:
     """Return the output of a background cell, from its session."""
     shown = None if engine is None else engine.ask(Outputs(record.id))
     if shown is None:
         return None
     found = RunOutput()
-    for output in shown:
-        if output.kind in TEXT:
-            found.add(output.data.decode("utf-8", "replace"))
+    found.add(printed(shown))
     return found
 
 

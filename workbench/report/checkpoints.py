@@ -78,7 +78,7 @@ def back_text(checkpoint: Checkpoint, failed: Mapping[str, Lost], own: Iterable[
     )
     line += _lost(" Not back: ", lost) + _altered(checkpoint.altered)
     if own:
-        line += f" The notebook had its own {_names(own)} already."
+        line += f" The notebook had its own {named(own)} already."
     return line + stale_text(checkpoint) + (" `%workbench lost` lists them." if lost else "")
 
 
@@ -101,16 +101,16 @@ def moved_text(
     """Return the line of ``%undo`` and ``%checkout``. ``stays``: what it doesn't have; ``altered``:
     what comes back otherwise."""
     line = f"The variables are as of {_cell(checkpoint)}"
-    line += f": {_names(changed)} changed." if changed else ": none had changed."
+    line += f": {named(changed)} changed." if changed else ": none had changed."
     line += _lost(" Not back: ", failed) + _altered(altered)
     if stays:
-        line += f" As they are: {_names(stays)}, which can't be stored."
+        line += f" As they are: {named(stays)}, which can't be stored."
     return line + stale_text(checkpoint)
 
 
 def full_text(full: Mapping[str, str]) -> str:
     """Return a line on variables that the store has no room for: why, of the first."""
-    return f"Not kept: {_names([*full])}. {_brief(next(iter(full.values())))}"
+    return f"Not kept: {named([*full])}. {_brief(next(iter(full.values())))}"
 
 
 def branch_text(branch: str, is_new: bool) -> str:
@@ -150,7 +150,7 @@ class LostTable(Rich):
 def changed_text(checkpoint: Checkpoint) -> str:
     """Return the variables that a cell changed, or ''."""
     deleted = [f"del {name}" for name in checkpoint.deleted]
-    return _names([*checkpoint.changed, *deleted])
+    return named([*checkpoint.changed, *deleted])
 
 
 def _brief(why: str) -> str:
@@ -176,5 +176,6 @@ def _altered(altered: Mapping[str, str]) -> str:
     return f" Not as before: {listed(known, MOST_NAMED)}." if known else ""
 
 
-def _names(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Name the first of these variables; the rest are counted."""
     return listed([f"`{name}`" for name in names], MOST_NAMED)

@@ -35,6 +35,9 @@ class Rich:
 
     __repr__ = __str__
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
     @abstractmethod
     def _text(self) -> str:
         """Return its text for a terminal."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from workbench.format import count, human_bytes, listed
-from workbench.report.markup import Rich, Table, page
+from workbench.format import count, human_bytes, listed, printable
+from workbench.report.checkpoints import MOST_NAMED, named
+from workbench.report.markup import Table
 from workbench.session_file.contents import FileEntry, Saved
-
-MOST_NAMED = 4
-"""Variables that a line names."""
 
 
 def saved_text(path: str, saved: Saved) -> str:
@@ -45,41 +42,23 @@ def opened_text(
 ) -> str:
     """Return the lines of ``%workbench open``. ``left``: what wasn't, because it runs code."""
     line = f"{path}, made by {made_text(made)}: "
-    line += f"{_names(opened)} opened." if opened else "nothing opened."
+    line += f"{named(opened)} opened." if opened else "nothing opened."
     if failed:
         whys = [f"`{name}` ({why})" for name, why in failed.items()]
         line += f" Not opened: {listed(whys, MOST_NAMED)}."
     if left:
         names = [name for entry in left for name in entry.names]
         line += (
-            f"\n{_names(names)}: opening {'this' if len(names) == 1 else 'these'} runs code that "
+            f"\n{named(names)}: opening {'this' if len(names) == 1 else 'these'} runs code that "
             f"the file's maker has chosen. `%workbench open {path} --trust` does it, if you trust "
             "where the file comes from."
         )
     return line
 
 
-@dataclass(frozen=True, repr=False)
-class FileTable(Rich):
-    """What a session file has; nothing of it is opened."""
-
-    path: str
-    made: str
-    rows: tuple[tuple[str, ...], ...]
-
-    def _text(self) -> str:
-        return f"{self.path}, made by {self.made}\n{self._table().text()}"
-
-    def _repr_html_(self) -> str:
-        return page(f"{self.path}, made by {self.made}", self._table().html())
-
-    def _table(self) -> Table:
-        return Table(("variable", "type", "size", "opening it"), self.rows, ("size",))
-
-
-def file_table(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry]) -> FileTable:
-    """Return the table of a file's variables."""
-    rows = [
+def file_text(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry]) -> str:
+    """Return who made a file, and the table of its variables; nothing of it is opened."""
+    rows = tuple(
         (
             name,
             kind,
@@ -88,9 +67,6 @@ def file_table(path: str, made: Mapping[str, Any], entries: Sequence[FileEntry])
         )
         for entry in entries
         for name, kind in zip(entry.names, entry.types, strict=True)
-    ]
-    return FileTable(path, made_text(made), tuple(rows))
-
-
-def _names(names: Sequence[str]) -> str:
-    return listed([f"`{name}`" for name in names], MOST_NAMED)
+    )
+    table = Table(("variable", "type", "size", "opening it"), rows, ("size",))
+    return printable(f"{path}, made by {made_text(made)}\n{table.text()}")

@@ -80,11 +80,16 @@ class Listing(Rich, Generic[Item]):
     def __len__(self) -> int:
         return len(self.records)
 
+    def title(self) -> str:
+        """Return what stands above the table, or alone if there are no records."""
+        return "" if self.records else self.nothing
+
     def _text(self) -> str:
-        return self.table().text() if self.records else self.nothing
+        shown = self.table().text() if self.records else ""
+        return "\n".join(filter(None, (self.title(), shown)))
 
     def _repr_html_(self) -> str:
-        return page(self.table().html() if self.records else self.nothing)
+        return page(self.title(), self.table().html() if self.records else "")
 
 
 # -- objects ---------------------------------------------------------------------------------------

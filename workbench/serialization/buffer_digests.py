@@ -7,12 +7,9 @@ from typing import NamedTuple
 import xxhash
 
 from workbench.serialization.arrays import Array, address
-from workbench.serialization.comparison import as_bytes, is_sealed
+from workbench.serialization.comparison import PIECE, as_bytes, is_sealed
 from workbench.serialization.known_memory import marked
 from workbench.system.page_watch import Mark
-
-PIECE = 4 << 20
-"""Bytes hashed at once, so that Ctrl-C is heard."""
 
 _EDGE = 1 << 16  # bytes at either end that are read all the same: pages may be partly another's
 
@@ -60,7 +57,7 @@ class BufferDigests:
 
 
 def digest_of(flat: Array) -> bytes:
-    """Return the digest of contiguous bytes."""
+    """Return the digest of contiguous bytes, a piece at a time, so that Ctrl-C is heard."""
     found = xxhash.xxh3_128(b"%d" % flat.nbytes)
     for start in range(0, flat.nbytes, PIECE):
         found.update(flat[start : start + PIECE].data)

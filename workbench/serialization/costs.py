@@ -144,9 +144,6 @@ class Cost(Rich):
         below = (text for child in self.children for text in child.all_advice())
         return tuple(dict.fromkeys([*self.advice, *below]))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
-
     def _repr_html_(self) -> str:
         return page(self._table(code).html(), *self._remarks(), bullets(self.all_advice()))
 

@@ -119,9 +119,6 @@ class Inspection(Rich, _Answer):
             return ""
         return f" (looked at the first {human_count(self.only_first)} objects)"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
-
     __repr__ = _Answer.__repr__
 
     def _repr_html_(self) -> str:

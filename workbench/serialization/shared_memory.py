@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.serialization.arrays import Array, Reducers, address, reduce_array
+
+Thing = TypeVar("Thing")
 
 MOST_PAIRS = 1000
 """Pairs of arrays that are looked at, of those that lie in one stretch of memory. If there are
@@ -47,18 +49,10 @@ class SharedBlocks:
         self._begins: list[int] = []
         self._blocks: list[npt.NDArray[np.uint8]] = []
         self._arrays: list[Array] = []
-        group: list[Array] = []
-        group_end = 0
-        spans = ((*bounds(array), array) for array in arrays if array.nbytes)
-        for begin, end, array in sorted(spans, key=lambda each: each[:2]):
-            if begin >= group_end:
-                self._add(group, group_end)
-                group = []
-            group.append(array)
-            group_end = max(group_end, end)
-        self._add(group, group_end)
+        for begin, end, group in stretches((*bounds(each), each) for each in arrays if each.nbytes):
+            self._add(begin, end, group)
 
-    def _add(self, group: list[Array], end: int) -> None:
+    def _add(self, begin: int, end: int, group: list[Array]) -> None:
         pairs = combinations(group, 2)
         is_folded = any(each.nbytes > np.subtract(*bounds(each)[::-1]) for each in group)
         if (
@@ -66,7 +60,6 @@ class SharedBlocks:
             or any(_share(one, two) for one, two in islice(pairs, MOST_PAIRS))
             or next(pairs, None)
         ):
-            begin = bounds(group[0])[0]
             memory: Any = (ctypes.c_char * (end - begin)).from_address(begin)
             memory.shows = group[0]
             self._begins.append(begin)
@@ -168,6 +161,20 @@ def bounds(array: Array) -> tuple[int, int]:
     reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
     low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
     return begin + low, begin + high + array.itemsize
+
+
+def stretches(spans: Iterable[tuple[int, int, Thing]]) -> Iterator[tuple[int, int, list[Thing]]]:
+    """Yield the stretches of memory that ``spans`` cover together, in order: the beginning, the
+    end, and of which things the spans are that overlap there."""
+    begin, end, group = 0, 0, list[Thing]()
+    for first, last, thing in sorted(spans, key=lambda each: each[:2]):
+        if first >= end and group:
+            yield begin, end, group
+            group = []
+        begin, end = (begin, max(end, last)) if group else (first, last)
+        group.append(thing)
+    if group:
+        yield begin, end, group
 
 
 def _share(one: Array, two: Array) -> bool:

@@ -7,7 +7,8 @@ import getpass
 import importlib
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -16,15 +17,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.checkpoints.groups import look, look_at_most, overlap, reason
+from workbench.checkpoints.groups import look, look_at_most, reason
 from workbench.engine.base import Engine
+from workbench.engine.queries import Lookup, Names
 from workbench.errors import SessionFileError
 from workbench.expressions import describe
 from workbench.serialization.arrays import Array
 from workbench.serialization.codec import Where
 from workbench.serialization.comparison import as_bytes
+from workbench.serialization.object_state import is_array
 from workbench.serialization.packing import PackedValues
-from workbench.serialization.shared_memory import bounds
+from workbench.serialization.shared_memory import bounds, stretches
 from workbench.session_file.layout import FileReader, FileWriter
 
 CHECKED = 64 << 20
@@ -88,18 +91,38 @@ def save(
 
     Raises
     ------
-    OSError
+    SessionFileError
         If it can't be written: then the file that was there is as it was.
     """
     arrays, others, lost = _sorted(values, namespace, engine)
-    writer = FileWriter(path, level)
-    try:
-        entries = [*_written(writer, arrays, others, namespace, engine)]
-        nbytes = writer.finish({"made": _made(), "entries": entries})
-    except BaseException:
-        writer.abandon()
-        raise
+    target = path.expanduser()
+    if not target.name or target.is_dir():
+        raise SessionFileError(f"{path} is a directory: name a file in it.")
+    with _or_says_why(path, "written"):
+        writer = FileWriter(target, level)
+        try:
+            entries = [*_written(writer, arrays, others, namespace, engine)]
+            nbytes = writer.finish({"made": _made(), "entries": entries})
+        except BaseException:
+            writer.abandon()
+            raise
     return Saved(nbytes, [*arrays, *others], lost)
+
+
+@contextmanager
+def _or_says_why(path: Path, what: str) -> Iterator[None]:
+    """Have the system's errors say that the file can't be read, or can't be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise SessionFileError(f"{path} can't be {what}: {error.strerror or error}.") from None
+
+
+def named_objects(engine: Engine, taken: Container[str]) -> dict[str, Any]:
+    """Return the session's objects with names that a variable can have, but for those ``taken``."""
+    names = [name for name in engine.ask(Names()) if name.isidentifier() and name not in taken]
+    refs = {name: ref for name in names if (ref := engine.ask(Lookup(name))) is not None}
+    return dict(zip(refs, engine.get([*refs.values()], None, False), strict=True))
 
 
 def _written(
@@ -136,25 +159,17 @@ def _sorted(
 ) -> tuple[dict[str, Array], dict[str, Any], dict[str, str]]:
     """Return arrays that share memory with nothing else, other variables, and those that can't be
     stored, with the reasons."""
-    arrays = {n: v for n, v in values.items() if _is_plain(v)}
+    arrays = {n: v for n, v in values.items() if is_array(v)}
     others = {n: v for n, v in values.items() if n not in arrays}
     seen, failed = look_at_most(engine, others, namespace, {})
     others = {name: value for name, value in others.items() if name not in failed}
     links, used = (frozenset(), []) if seen is None else (seen.links, seen.spans)
-    spans = [(bounds(array), name) for name, array in arrays.items()]
-    shared = [
-        name
-        for (begin, end), name in spans
-        if id(arrays[name]) in links
-        or overlap([(begin, end)], used)
-        or any(a < end and begin < b for (a, b), other in spans if other != name)
-    ]
-    others |= {name: arrays.pop(name) for name in shared}
+    spans = [(*bounds(array), name) for name, array in arrays.items()]
+    groups = [group for *_, group in stretches(spans + [(*span, "") for span in used])]
+    shared = {name for group in groups if len(group) > 1 for name in group if name}
+    shared |= {name for name, array in arrays.items() if id(array) in links}
+    others |= {name: arrays.pop(name) for name in [*arrays] if name in shared}
     return arrays, others, {name: reason(error) for name, error in failed.items()}
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def _array(writer: FileWriter, name: str, array: Array) -> dict[str, Any]:
@@ -198,10 +213,11 @@ def _made() -> dict[str, Any]:
 
 
 class SessionFile:
-    """A file, to look into and to open. Raises as `FileReader`."""
+    """A file, to look into and to open. SessionFileError if it is none that can be read."""
 
     def __init__(self, path: Path) -> None:
-        self._reader = FileReader(path)
+        with _or_says_why(path, "read"):
+            self._reader = FileReader(path.expanduser())
         index = self._reader.index
         made, entries = index.get("made"), index.get("entries")
         if not isinstance(made, dict) or not isinstance(entries, list):

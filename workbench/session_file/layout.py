@@ -61,7 +61,8 @@ class FileWriter:
         view = memoryview(data).cast("B")
         plain = 0
         if self._level and view.nbytes:
-            view, plain = memoryview(_zstd().compress(view, self._level)), view.nbytes
+            packed = _zstd().ZstdCompressor(level=self._level).compress(view)
+            view, plain = memoryview(packed), view.nbytes
         begin, self._at = self._at, -(-(self._at + view.nbytes) // PAGE) * PAGE
         return [begin, view.nbytes, self._write(begin, view), plain]
 
@@ -164,10 +165,16 @@ class FileReader:
         return found
 
     def _decompressed(self, packed: Bytes, plain: int) -> Bytes:
+        """Return so many bytes. SessionFileError if there are more or fewer, or it is no such
+        data."""
+        library = _zstd()
         try:
-            return np.frombuffer(bytearray(_zstd().decompress(packed.data, plain)), np.uint8)
-        except ValueError:
-            raise self.damaged("a part of it can't be decompressed") from None
+            if library.frame_content_size(packed.data) == plain:
+                found = library.ZstdDecompressor().decompress(packed.data, plain)
+                return np.frombuffer(bytearray(found), np.uint8)
+        except library.ZstdError:
+            pass
+        raise self.damaged("a part of it can't be decompressed")
 
 
 def _sum(data: Bytes) -> int:
@@ -181,32 +188,11 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 64
 
 
-class _Zstd:
-    """The library of Zstandard that is installed."""
-
-    def __init__(self, library: Any) -> None:
-        self._library = library
-
-    def compress(self, data: memoryview, level: int) -> bytes:
-        made: bytes = self._library.ZstdCompressor(level=level).compress(data)
-        return made
-
-    def decompress(self, data: memoryview, length: int) -> bytes:
-        """Return so many bytes. ValueError if there are more or fewer, or it is no such data."""
-        try:
-            if self._library.frame_content_size(data) != length:
-                raise ValueError
-            made: bytes = self._library.ZstdDecompressor().decompress(data, length)
-        except self._library.ZstdError as error:
-            raise ValueError from error
-        return made
-
-
-def _zstd() -> _Zstd:
+def _zstd() -> Any:
     try:
         import zstandard
     except ImportError:
         raise SessionFileError(
             "Compressed session files need the package zstandard: `pip install zstandard`."
         ) from None
-    return _Zstd(zstandard)
+    return zstandard

@@ -224,22 +224,30 @@ def proportional(pid: int, root: Path = Path("/")) -> int:
     return _field(rollup, "Pss:") * 1024
 
 
+def stat_of(pid: int | None, root: Path = Path("/")) -> list[str]:
+    """Return what ``/proc`` tells of a process behind its name, the state first; [] if it is gone.
+
+    The name stands in brackets and may have any character in it: the last one ends it.
+    """
+    return _text(root / "proc" / str(pid) / "stat").rpartition(")")[2].split()
+
+
 def age(pid: int, root: Path = Path("/")) -> float:
     """Return the seconds since a process began; 0 if it is gone."""
-    stat = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
+    stat = stat_of(pid, root)
     uptime = _text(root / "proc/uptime").split()
     if len(stat) < _STARTED or not uptime:
         return 0.0
     return max(float(uptime[0]) - int(stat[_STARTED - 1]) / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
-def exit_status(pid: int, pidfd: int, root: Path = Path("/")) -> int | None:
+def exit_status(pid: int, pidfd: int) -> int | None:
     """Return the status of a process that has ended, as ``os.waitstatus_to_exitcode`` does.
 
     It needn't be a child. Until its parent has waited for it, ``/proc`` tells; then only Linux 6.15
     and later do, by a ``pidfd`` opened before. None if nobody can tell any more.
     """
-    fields = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
+    fields = stat_of(pid)
     if len(fields) >= _EXIT_CODE and fields[0] == "Z":
         return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE - 1]))
     with suppress(OSError):  # PIDFD_GET_INFO, PIDFD_INFO_EXIT
@@ -365,7 +373,7 @@ def _cgroups(root: Path, controller: str) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""
 

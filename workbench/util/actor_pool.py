@@ -67,21 +67,17 @@ class ActorPool:
         return self._results(self.get_next)
 
     def map_unordered(self, fn: Call, values: Iterable[Any]) -> Iterator[Any]:
-        """Return the results of one call for each value, in order of completion.
-
-        Calls that were submitted before still run, but their results are dropped.
+        """Do as `map`, in order of completion.
 
         Parameters
         ----------
-        fn : callable(actor, value) → ObjectRef, or list of ObjectRef
-            Makes the call.
-        values : iterable
-            All are read at once.
+        fn, values
+            As in `map`.
 
         Returns
         -------
         iterator
-            Raises a call's error in its place; the next result can still be fetched.
+            As from `map`.
         """
         self._submit_all(fn, values)
         return self._results(self.get_next_unordered)
@@ -175,16 +171,12 @@ class ActorPool:
         Returns
         -------
         object
-            A list of values, if the call has several results.
+            As from `get_next`.
 
         Raises
         ------
-        StopIteration
-            If all results have been fetched.
-        GetTimeoutError
-            If time is up. Also a TimeoutError.
-        TaskError
-            What the call raised.
+        StopIteration, GetTimeoutError, TaskError
+            As `get_next` does.
         """
         oldest = self._oldest()
         # A call's results become ready together, so the last one is enough.

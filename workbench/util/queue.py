@@ -112,19 +112,13 @@ class Queue:
 
         Parameters
         ----------
-        item : object
-            Anything that can be stored.
-        block : bool
-            Whether to wait.
-        timeout : float, optional
-            Seconds to wait at most.
+        item, block, timeout
+            As in `put`.
 
         Raises
         ------
-        Full
-            If there is no room, or none within the timeout. It is the standard library's class.
-        ValueError
-            If the timeout is below 0.
+        Full, ValueError
+            As `put` does.
         """
         limit = _limit(block, timeout)
         if not await _done_async(self._items.put.remote(item, limit)):
@@ -197,10 +191,8 @@ class Queue:
 
         Parameters
         ----------
-        block : bool
-            Whether to wait.
-        timeout : float, optional
-            Seconds to wait at most.
+        block, timeout
+            As in `get`.
 
         Returns
         -------
@@ -208,10 +200,8 @@ class Queue:
 
         Raises
         ------
-        Empty
-            If there is no item, or none within the timeout. It is the standard library's class.
-        ValueError
-            If the timeout is below 0.
+        Empty, ValueError
+            As `get` does.
         """
         found = await _done_async(self._items.get.remote(_limit(block, timeout)))
         if not found:
