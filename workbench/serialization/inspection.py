@@ -121,6 +121,8 @@ class Inspection(Rich, _Answer):
 
     __repr__ = _Answer.__repr__
 
+    _repr_pretty_ = Rich._repr_pretty_  # IPython takes what stands in the class of a `__repr__`
+
     def _repr_html_(self) -> str:
         if self.ok:
             return page(str(self))
