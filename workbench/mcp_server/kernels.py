@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import signal
 import sys
 import time
@@ -26,6 +27,9 @@ START = 30.0
 STARTS = 3
 """Of a kernel that doesn't answer: its ports are found before it takes them, and others may be
 quicker."""
+
+LOOK = 0.2
+"""Seconds after which a channel is looked at, though nothing says that something has come."""
 
 LATE = 0.5
 """Seconds after a run's reply for which its output is waited for."""
@@ -264,8 +268,11 @@ class DrivenKernel:
     @staticmethod
     async def _listen(get: Any, take: Any) -> None:
         while True:
+            # Not for ever: sending may take away the sign that something has come.
             try:
-                take(await get())
+                take(await get(timeout=LOOK))
+            except queue.Empty:
+                continue
             except Exception:  # a message that isn't whole, or a kernel that has just died
                 traceback.print_exc()  # on stderr, which clients keep
 
