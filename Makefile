@@ -16,7 +16,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo lab check test test-all quick faults guard browser pictures stills docs slow clusters \
-	twins cached kept bench scale translations pins clean distclean
+	twins cached agents kept bench scale translations pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ twins: $(TEST) ## Run 10 000 random programs of cells here and with cells on a w
 
 cached: $(TEST) ## Change what cells depend on, 10 000 times: with --cache each must give what a run gives
 	@$(RUN) tests.twins.cached --count 10000 $(ARGS)
+
+agents: $(TEST) ## Kill the client, the server, the kernel of `workbench mcp`; what ran must be found, stopped
+	@$(RUN) tests.twins.agent_kills --count 1000 $(ARGS)
 
 kept: $(TEST) ## Run random programs in a kernel that keeps its variables, go back, kill it, and compare
 	@$(RUN) tests.twins.kept --count 1000 $(ARGS)

@@ -41,6 +41,7 @@ branches | %workbench branches --json
 lost | %workbench lost --json
 state | tell("state", names=["big", "bgi"], values=True, since=3); del gone; grown = [1]
 changed | tell("changed")
+status | %workbench --json
 ps | shell("ps")
 cache | shell("cache")
 open | shell("open", file)

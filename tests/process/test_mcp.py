@@ -16,8 +16,6 @@ import pytest
 
 from tests.patience import TIMEOUT
 
-pytest.importorskip("mcp")
-
 Call = Callable[..., Awaitable[Any]]
 
 

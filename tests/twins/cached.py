@@ -35,6 +35,23 @@ RESET = (
 """Puts back what edits set, so that one edit is looked at at a time."""
 
 
+HITS = {
+    "a small value": ("x = {'k': [1]}", "y = x['k'][0]"),
+    "1 GB of the notebook's": ("x = np.random.default_rng(0).random(125_000_000)", "y = x[5]"),
+    "1 GB in the store": ("x = np.random.default_rng(1).random(125_000_000)\n%put x", "y = x[5]"),
+    "a frame of 80 MB": (
+        "x = pd.DataFrame(np.random.default_rng(0).random((10**6, 10)))",
+        "y = x[0][3]",
+    ),
+}
+"""By row of a table: what the notebook has, and a cell that is found."""
+
+TIMED = (
+    "_began = time.perf_counter()\nget_ipython().run_cell_magic('remote', {!r}, {!r})\n"
+    "print(1000 * (time.perf_counter() - _began))"
+)
+
+
 class Edit(NamedTuple):
     """A kind of edit; if it isn't ``claimed``, nobody sees it, and the cell's line says so."""
 
@@ -102,6 +119,12 @@ class Notebook:
         text = f"{edit.kind}: {value}\n  {_shown(found)}\n  {_shown(ran)}\n  {found.notes}"
         return Seen(is_found, differs, "Not checked" in found.notes, text)
 
+    def times(self, before: str, cell: str) -> list[float]:
+        """Milliseconds in which a cell is found, several times."""
+        self.kernel.ok(RESET + before)
+        timed = TIMED.format("--cache --wait -q", cell)
+        return [float(self.kernel.ok(timed).text().split()[-1]) for _ in range(6)][1:]
+
     def stop(self) -> None:
         self.kernel.run("%workbench stop")
         self.kernel.stop()
@@ -151,6 +174,8 @@ def main() -> int:
                 elif looked.is_found and looked.is_said and edit.claimed:
                     counted["said for nothing"] += 1
                     needless[edit.kind] += 1
+            for row, made in HITS.items() if not options.kinds else ():
+                print(f"{row} is found in", *(f"{ms:.1f}" for ms in notebook.times(*made)), "ms")
         finally:
             notebook.stop()
     print(f"{len(kinds)} kinds in {time.monotonic() - began:.0f} s: {dict(counted)}")

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from workbench.cli import admin
 
 
-SAVES = "Write a session's kept variables and named objects to a file."
-
-
 def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None = None) -> int:
     """Run one command; return the exit status.
 
@@ -44,30 +41,27 @@ def main(arguments: Sequence[str] | None = None, patience: admin.Patience | None
 
 
 def _run(given: Namespace, patience: admin.Patience | None) -> int:
-    if given.command == "doctor":
-        from workbench.cli import doctor
+    match given.command:
+        case "doctor":
+            from workbench.cli import doctor
 
-        return doctor.run(given.json)
-    if given.command == "open":
-        from workbench.cli import files
+            return doctor.run(given.json)
+        case "open" | "cache":
+            from workbench.cli import files
 
-        return files.show(given.file, given.json)
-    if given.command == "save":
-        from workbench.cli import saving
+            if given.command == "open":
+                return files.show(given.file, given.json)
+            return files.cache(given.what == "clear", given.json)
+        case "save":
+            from workbench.cli import saving
 
-        return saving.run(given.session, given.file, given.compress)
-    if given.command == "mcp":
-        from workbench.cli import files
+            return saving.run(given.session, given.file, given.compress)
+        case "mcp" | "run":
+            from workbench.cli import extras
 
-        return files.serve_mcp(given.kernel, given.read_only)
-    if given.command == "cache":
-        from workbench.cli import files
-
-        return files.cache(given.what == "clear", given.json)
-    if given.command == "run":
-        from workbench.cli import files
-
-        return files.run_notebook(given)
+            if given.command == "run":
+                return extras.run(given)
+            return extras.mcp(given.kernel, given.read_only)
     from workbench.cli import admin, sessions
 
     patience = patience or admin.USUAL
@@ -104,9 +98,10 @@ def command_parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, help: str) -> ArgumentParser:
+    def command(name: str, help: str, answers: bool = True) -> ArgumentParser:
         added = commands.add_parser(name, help=help, description=help)
-        added.add_argument("--json", action="store_true", help="print one JSON document")
+        if answers:
+            added.add_argument("--json", action="store_true", help="print one JSON document")
         return added
 
     command("ps", "List this machine's sessions, who uses them, and what they take.")
@@ -135,7 +130,8 @@ def command_parser() -> ArgumentParser:
     which.add_argument("session", metavar="SESSION", nargs="?")
     which.add_argument("--all", action="store_true", help="every session of this user")
 
-    saved = commands.add_parser("save", help=SAVES, description=SAVES)
+    about = "Write a session's kept variables and named objects to a file."
+    saved = command("save", about, answers=False)
     saved.add_argument("session", metavar="SESSION")
     saved.add_argument("file", metavar="FILE")
     saved.add_argument("--compress", action="store_true", help="smaller, for downloads")
@@ -146,14 +142,13 @@ def command_parser() -> ArgumentParser:
     cache = command("cache", "Say how much results of `%%remote --cache` take, or remove them.")
     cache.add_argument("what", metavar="clear", nargs="?", choices=["clear"], help="remove all")
 
-    mcp = command(
-        "mcp", "Serve a program that speaks the Model Context Protocol, on stdin, stdout."
-    )
+    about = "Serve a program that speaks the Model Context Protocol, on stdin, stdout."
+    mcp = command("mcp", about, answers=False)
     mcp.add_argument("--kernel", type=int, metavar="PID", help="a notebook's kernel to work in")
     mcp.add_argument("--read-only", action="store_true", help="run nothing: state and explain only")
 
-    text = "Execute a notebook, with its background cells, and keep its output."
-    run = commands.add_parser("run", help=text, description=text)
+    about = "Execute a notebook, with its background cells, and keep its output."
+    run = command("run", about, answers=False)
     run.add_argument("notebook", metavar="NOTEBOOK")
     run.add_argument("-o", "--output", metavar="FILE", help="default: NOTEBOOK.executed.ipynb")
     text = "a variable that is set after the cell tagged `parameters`"

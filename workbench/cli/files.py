@@ -1,14 +1,10 @@
-"""open: lists what a session file has, and runs none of its code. cache: cached results. mcp, run:
-with what an extra brings."""
+"""open: lists what a session file has, and runs none of its code. cache: cached results."""
 
 from __future__ import annotations
 
-import sys
-from argparse import Namespace
 from pathlib import Path
 
 from workbench import config
-from workbench.errors import WorkbenchError
 from workbench.report import json
 from workbench.report.cached import cleared_text, usage_text
 from workbench.report.session_file import file_text, made_text
@@ -28,26 +24,6 @@ def cache(clears: bool, as_json: bool) -> int:
     else:
         print(usage_text(*usage, limit, str(directory)))
     return 0
-
-
-def serve_mcp(kernel: int | None, reads_only: bool) -> int:
-    try:
-        from workbench.mcp_server.tools import serve
-    except ImportError as error:
-        raise WorkbenchError(
-            f"`workbench mcp` needs {error.name}: `pip install 'ipyworkbench[mcp]'`."
-        ) from None
-    return serve(kernel, reads_only)
-
-
-def run_notebook(given: Namespace) -> int:
-    try:
-        from workbench.cli.run import run
-    except ImportError as error:
-        need = f"`workbench run` needs {error.name}: `pip install 'ipyworkbench[lab]'`."
-        print(f"workbench: {need}", file=sys.stderr)
-        return 2
-    return run(given)
 
 
 def show(path: str, as_json: bool) -> int:

@@ -86,6 +86,11 @@ def of_objects(session: str, found: ObjectTable) -> Document:
     return document("objects", session=session, objects=objects, **more)
 
 
+def of_status(session: str | None, snapshot: Snapshot | None) -> Document:
+    """Return what a notebook's session is; None if it has none."""
+    return document("status", session=session, **(of_session(snapshot) if snapshot else {}))
+
+
 def of_session(snapshot: Snapshot) -> Document:
     drivers = [c for c in snapshot.clients if c.role == "driver"]
     return {

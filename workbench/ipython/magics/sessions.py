@@ -163,6 +163,7 @@ class SessionMagics(NotebookMagics):
         """Return the answer to a question as data."""
         keeping = self._notebook.keeping
         made = {
+            "status": _status,
             "memory": lambda: json.of_memory(_memory()),
             "jobs": lambda: json.of_jobs(api.engine().ask(Jobs()) if api.is_initialized() else ()),
             "lost": lambda: json.of_lost(keeping.lost()),
@@ -237,6 +238,13 @@ class SessionMagics(NotebookMagics):
     @staticmethod
     def _chosen(wanted: str) -> JobRecord:
         return job_meant(api.engine().ask(Jobs()) if api.is_initialized() else (), wanted)
+
+
+def _status() -> json.Document:
+    if not api.is_initialized():
+        return json.of_status(None, None)
+    engine = api.engine()
+    return json.of_status(facts.short_name(engine.session), engine.ask(Summary()))
 
 
 def _memory() -> survey.Survey:
