@@ -6,6 +6,7 @@ Run by a Python that has both, not by the suite: ``python -m tests.twins.cached_
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,13 +32,13 @@ def _():
 
 @app.cell
 def _({read}):
-    import contextlib, io, marimo, time
-    _began = time.perf_counter()
+    import contextlib, io, marimo, time as _time
+    _began = _time.perf_counter()
     with marimo.persistent_cache(name="cell", save_path={cache!r}):
         with contextlib.redirect_stdout(io.StringIO()) as _shown:
 {cell}
         text = _shown.getvalue()
-    print("MS", 1000 * (time.perf_counter() - _began), "TEXT", repr(text))
+    print("MS", 1000 * (_time.perf_counter() - _began), "TEXT", repr(text))
     return (text,)
 
 app.run()
@@ -164,15 +165,15 @@ def main() -> None:
         for row, (before, cell) in HITS.items():
             if "%" not in before:
                 for name, tool in tools.items():
-                    print(
-                        f"{row} is found by {name} in", *map(round, tool.times(before, cell)), "ms"
-                    )
+                    took = " ".join(f"{ms:.1f}" for ms in tool.times(before, cell))
+                    print(f"{row} is found by {name} in {took} ms", flush=True)
         for edit in edits():
             if edit.claimed and "%" not in edit.before and "await" not in edit.cell:
                 said = {name: outcome(tool, edit) for name, tool in tools.items()}
                 print(f"{edit.kind}: {said}", flush=True)
                 for name, each in said.items():
                     counted[name][each.partition(" ")[0]] += 1
+        os.chdir("/")  # IPython asks for it at its end
     print({name: dict(each) for name, each in counted.items()})
 
 
