@@ -68,10 +68,10 @@ widgets         pure api checkpoints.timeline context core.snapshot engine.base 
 util            api errors ray_api ref
 cli             neutral api checkpoints client.requests core.descriptions core.events
                 core.instructions result_cache.entries session_file.contents core.referrers
-                core.snapshot engine engines mcp_server memory.segment report server.settings wire |
-                msgspec nbclient nbformat numpy
-mcp_server      neutral api core.logs core.snapshot engine.base engine.queries system.machine |
-                jupyter_client mcp
+                core.snapshot engine engines kernels mcp_server memory.segment report
+                server.settings wire | jupyter_client msgspec nbclient nbformat numpy
+kernels         errors system.machine | jupyter_client
+mcp_server      neutral api core.logs core.snapshot engine.base engine.queries kernels | mcp
 interop         api call_site engine errors host.tracebacks options ref system.ki_protection
                 serialization.comparison surroundings |
                 joblib numpy threadpoolctl xxhash

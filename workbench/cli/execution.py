@@ -6,31 +6,29 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import queue
 import re
 import signal
 import tempfile
 import time
-from ast import literal_eval
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 from workbench.errors import WorkbenchError
+from workbench.kernels.connection import KernelConnection, Message, SentCode
 from workbench.report.notebook_run import failed_text, overtime_text
 
-LOOK = 0.2
-"""Seconds between two looks whether the kernel lives and, where ZeroMQ told somebody else that a
-message came (an Output widget of nbclient's), for messages."""
+LOOK = 0.2  # seconds between two questions for background cells
 
-GRACE = 1.0  # seconds for what runs to stop, and as many for the kernel
-STARTS = 3  # of a kernel that dies before it is ready: others may have taken its ports
+GRACE, LEISURE = 1.0, 5.0
+"""Seconds for what runs to stop, and as many for the kernel; and for a kernel where all is done."""
 
 _REPLACED = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 """What was printed over, after a carriage return."""
@@ -45,6 +43,24 @@ class ExecutionResult(NamedTuple):
     seconds: float
 
 
+class _SentCell(SentCode):
+    """A cell of the notebook, or none."""
+
+    def __init__(
+        self,
+        code: str,
+        expression: str,
+        cell: NotebookNode | None,
+        take: Callable[[NotebookNode, Message], None],
+    ) -> None:
+        super().__init__(code, expression)
+        self._cell, self._take = cell, take
+
+    def on_message(self, kind: str, message: Message) -> None:
+        if self._cell is not None:
+            self._take(self._cell, message)
+
+
 class Execution(NotebookClient):
     """One execution of a notebook, whose cells get their output.
 
@@ -55,8 +71,8 @@ class Execution(NotebookClient):
     def __init__(
         self, notebook: NotebookNode, directory: Path, env: Mapping[str, str], limit: float = 0.0
     ) -> None:
-        where, quiet = {"metadata": {"path": str(directory)}}, ["--log-level=ERROR"]
-        super().__init__(notebook, resources=where, record_timing=False, extra_arguments=quiet)
+        where = {"metadata": {"path": str(directory)}}
+        super().__init__(notebook, resources=where, record_timing=False)
         self._env = {name: value for name, value in env.items() if name != "JPY_SESSION_NAME"}
         self._limit = limit or math.inf
         self.cells = []
@@ -66,9 +82,8 @@ class Execution(NotebookClient):
                 self.cells.append(cell)
         self._positions = {id(cell): index for index, cell in enumerate(notebook.cells)}
         self._senders: dict[str, NotebookNode] = {}  # by the message with the cell
-        self._idle: dict[str, asyncio.Event] = {}  # by message
         self._clears = defaultdict[str, bool](bool)  # if a message's next output replaces others
-        self._client: Any = None
+        self._kernel: KernelConnection | None = None
         self.running = ""  # the last message
         self._reached = 0
 
@@ -110,34 +125,28 @@ class Execution(NotebookClient):
         return ExecutionResult(state, problem, self._reached, time.monotonic() - began)
 
     async def _start(self, said: IO[bytes]) -> None:
-        for starts in range(1, STARTS + 1):
-            self._kernel: Any = self.create_kernel_manager()
-            self.km = self._kernel
-            try:
-                await self.async_start_new_kernel(env=self._env, stdout=said, stderr=said)
-                self._client = await self.async_start_new_kernel_client()
-                break
-            except RuntimeError:
-                if starts == STARTS:
-                    raise
-        self._client.session.metadata = {"workbench_late_output": True}  # see `ipython.output`
-        self._listening = asyncio.create_task(self._listen())
+        name = self.nb.metadata.get("kernelspec", {}).get("name", NATIVE_KERNEL_NAME)
+        self._kernel = await KernelConnection.start(
+            name,
+            self._on_other,
+            ["--log-level=ERROR", f"--HistoryManager.hist_file={self.ipython_hist_file}"],
+            cwd=self.resources["metadata"]["path"],
+            env=self._env,
+            stdout=said,
+            stderr=said,
+        )
+        self.kc = client = self._kernel.client
+        client.allow_stdin = False
+        client.session.metadata = {"workbench_late_output": True}  # `ipython.output`
 
     async def _end(self, stops: bool) -> None:
-        kernel = self._kernel
-        if stops:
-            kernel.shutdown_wait_time = GRACE
-        if self._client is not None:
-            with suppress(Exception):  # whatever it was, the kernel ends
-                if stops:
-                    await kernel.interrupt_kernel()
-                    await self._execute("", (GRACE / 2, True), GRACE)
-            self._listening.cancel()
-        if self.kc is not None:
-            self.kc.stop_channels()
-        if kernel.has_kernel:
-            await kernel.shutdown_kernel()
-        await kernel.cleanup_resources()
+        if self._kernel is None:
+            return
+        with suppress(Exception):  # whatever it was, the kernel ends
+            if stops:
+                await self._kernel.interrupt()
+                await self._execute("", (GRACE / 2, True), GRACE)
+        await self._kernel.close(GRACE if stops else LEISURE)
 
     async def _run_cells(self) -> None:
         for cell in self.cells:
@@ -145,14 +154,14 @@ class Execution(NotebookClient):
             began, is_good = time.monotonic(), False
             self.on_cell(self._reached, None, True)
             try:
-                reply = await self._execute(cell.source, (0, False), self._limit, cell)
-                is_good = reply["status"] == "ok" or "raises-exception" in _tags(cell)
+                sent = await self._execute(cell.source, (0, False), self._limit, cell)
+                is_good = sent.state == "done" or "raises-exception" in _tags(cell)
             finally:
                 self.on_cell(self._reached, time.monotonic() - began, is_good)
             if not is_good:
                 what = f"cell {self._reached}"
-                raise WorkbenchError(failed_text("\n".join(reply.get("traceback", ())), what))
-            self._check(reply)
+                raise WorkbenchError(failed_text("\n".join(sent.reply.get("traceback", ())), what))
+            self._check(sent)
         deadline = time.monotonic() + self._limit
         going = self._check(await self._execute("", (0, False)))
         if going:
@@ -162,15 +171,14 @@ class Execution(NotebookClient):
                 raise TimeoutError
             going = self._check(await self._execute("", (LOOK, False)))
 
-    def _check(self, reply: dict[str, Any]) -> list[str]:
+    def _check(self, sent: SentCode) -> list[str]:
         """Return the names of background cells that go on; WorkbenchError if one has failed."""
-        told = reply.get("user_expressions", {}).get("background", {})
-        if told.get("status") != "ok":  # it hasn't loaded the extension, or is no Python
+        if sent.answer is None:  # it hasn't loaded the extension, or is no Python
             return []
         going: list[str]
-        going, failed = literal_eval(told["data"]["text/plain"])
-        for sent, name, error in failed:
-            cell = self._senders.get(sent)
+        going, failed = sent.answer
+        for message, name, error in failed:
+            cell = self._senders.get(message)
             if cell is not None and "raises-exception" not in _tags(cell):
                 shown = [each for each in cell.outputs if each.output_type == "error"]
                 trace = "\n".join(shown[-1].traceback) if shown else error
@@ -183,50 +191,33 @@ class Execution(NotebookClient):
         asks: tuple[float, bool],
         limit: float = math.inf,
         cell: NotebookNode | None = None,
-    ) -> dict[str, Any]:
+    ) -> _SentCell:
         """Execute a cell, or nothing, and ask for background cells: see `ipython.extension`.
 
-        Return the reply, once all output of the cell's own came.
+        Return it once all output of the cell's own came.
         """
-        asked = {"background": f"get_ipython().workbench.background{asks}"}
-        silent = cell is None
-        sent: str = self._client.execute(
-            code, silent, not silent, asked, allow_stdin=False, stop_on_error=False
-        )
-        self.running, idle, deadline = sent, asyncio.Event(), time.monotonic() + limit
-        reply: dict[str, Any] | None = None
-        self._idle[sent] = idle
+        assert self._kernel is not None
+        sent = _SentCell(code, f"get_ipython().workbench.background{asks}", cell, self._on_message)
+        self._kernel.send(sent)
+        self.running = sent.message
         if cell is not None:
-            self._senders[sent] = cell
-        while reply is None or not idle.is_set():
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            if self._listening.done():
-                self._listening.result()  # raises what ended it
-            if not await self._kernel.is_alive():
-                raise DeadKernelError("Kernel died")
-            with suppress(queue.Empty, TimeoutError):
-                if reply is None:
-                    found = await self._client.get_shell_msg(timeout=LOOK)
-                    reply = found["content"] if found["parent_header"]["msg_id"] == sent else None
-                else:
-                    await asyncio.wait_for(idle.wait(), LOOK)
-        del self._idle[sent]
-        return reply
+            self._senders[sent.message] = cell
+        await sent.wait(None if limit == math.inf else limit)
+        if sent.state == "died":
+            raise DeadKernelError("Kernel died")
+        if not sent.over.is_set():
+            raise TimeoutError
+        return sent
 
-    async def _listen(self) -> None:
-        while True:
-            message = await self._client.get_iopub_msg()
-            sent, kind = message["parent_header"].get("msg_id", ""), message["msg_type"]
-            cell = self._senders.get(sent)
-            if kind == "status":
-                if message["content"]["execution_state"] == "idle" and sent in self._idle:
-                    self._idle[sent].set()
-            elif cell or kind == "update_display_data" or kind.startswith("comm"):
-                cell = cell or self.nb.cells[0]  # which such a message doesn't change
-                self.clear_before_next_output = self._clears[sent]
-                self.process_message(message, cell, self._positions[id(cell)])
-                self._clears[sent] = self.clear_before_next_output
+    def _on_other(self, kind: str, message: Message) -> None:
+        if kind == "update_display_data" or kind.startswith("comm"):
+            self._on_message(self.nb.cells[0], message)  # which such a message doesn't change
+
+    def _on_message(self, cell: NotebookNode, message: Message) -> None:
+        sent = message["parent_header"].get("msg_id", "")
+        self.clear_before_next_output = self._clears[sent]
+        self.process_message(message, cell, self._positions[id(cell)])
+        self._clears[sent] = self.clear_before_next_output
 
     def output(self, outs: list[NotebookNode], *arguments: Any) -> NotebookNode | None:
         """Add an output, text to the text before it."""

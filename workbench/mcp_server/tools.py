@@ -17,8 +17,9 @@ from workbench.core.snapshot import JobRecord
 from workbench.engine.base import Engine
 from workbench.engine.queries import Jobs, Outputs, Summary
 from workbench.errors import SessionError
-from workbench.mcp_server.kernels import ADDRESS, ASK, OVER, AgentRun, DrivenKernel
+from workbench.kernels.connection import OVER
 from workbench.mcp_server.outputs import RunOutput, bounded
+from workbench.mcp_server.runs import ADDRESS, ASK, AgentRun, DrivenKernel
 
 MOST_WAIT = 2.0
 """Seconds that a call waits at most, unless more is asked for."""
@@ -214,7 +215,7 @@ class ToolServer:
 
     async def close(self) -> None:
         """Leave the session: it is kept, with what runs there, unless the kernel has left it."""
-        if self._engine is not None and self._kernel.is_alive():
+        if self._engine is not None and await self._kernel.is_alive():
             from workbench import api
 
             with contextlib.suppress(SessionError):

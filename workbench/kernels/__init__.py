@@ -1,0 +1,1 @@
+"""A Jupyter kernel that a program drives: started or joined, and what is sent to it."""
