@@ -112,7 +112,6 @@ def _driver(
         linger=config.linger,
         label=process_label(),
         threads=config.cpus,
-        debug=config.pickle_debug,
         huge=config.huge_pages,
         glance=config.glance,
     )
@@ -145,7 +144,6 @@ def _launch(
             workers=config.workers,
             capacity=config.memory,
             threads=config.threads,
-            pickle_debug=config.pickle_debug,
             headroom=config.headroom,
             spill_dir=config.spill_dir,
             huge_pages=config.huge_pages,

@@ -12,9 +12,9 @@ class Settings(msgspec.Struct, frozen=True):
 
     ``listener``: inherited descriptor of the listening socket at ``address``; ``files``: removed at
     the end, in this order; ``path``: the driver's ``sys.path``, so that workers can import the
-    same; ``threads``: how many threads a worker's libraries may use; ``pickle_debug``: workers
-    pickle slowly and say what can't be pickled. ``headroom``: bytes of the machine's memory that
-    must stay free. ``spill_dir``: directory for objects that move to disk, '' if none do;
+    same; ``threads``: how many threads a worker's libraries may use. ``headroom``: bytes of the
+    machine's memory that must stay free. ``spill_dir``: directory for objects that move to disk, ''
+    if none do;
     ``huge_pages``: workers ask for them. ``reload``: workers check for edited source files before
     each task. ``idle``: seconds without use after which workers end; ``flags``: flags of the
     driver's Python, which workers get too; ``cells``: workers will run a person's cells, not only
@@ -29,7 +29,6 @@ class Settings(msgspec.Struct, frozen=True):
     capacity: int
     threads: int
     path: tuple[str, ...]
-    pickle_debug: bool = False
     headroom: int = 0
     spill_dir: str = ""
     huge_pages: bool = False

@@ -57,7 +57,6 @@ def run_worker(
         settings.session,
         worker=number,
         threads=settings.threads,
-        debug=settings.pickle_debug,
         huge=settings.huge_pages,
     )
     work = TaskContext[Run]()
