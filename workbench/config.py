@@ -61,9 +61,6 @@ class Config:
         Bytes the store may hold.
     linger : float
         Seconds the session outlives its last driver, if that doesn't say goodbye.
-    pickle_debug : bool
-        Serialize with a pickler in Python, some thirty times slower, which shows the stack of
-        objects when something breaks midway.
     headroom : int
         Bytes of the machine's memory that stay free. What would take them fails with MemoryError
         in the notebook and in tasks; if others take them, the youngest task of the largest users
@@ -101,7 +98,6 @@ class Config:
     workers: int = 1
     memory: int = 1 << 30
     linger: float = 0.0
-    pickle_debug: bool = False
     headroom: int = 0
     reload: bool = False
     spill_dir: str = ""
@@ -252,7 +248,6 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "memory": _bytes,
     "linger": _seconds,
     "session": _session,
-    "pickle_debug": _switch,
     "headroom": _up_to,
     "reload": _switch,
     "spill_dir": _directory,

@@ -276,17 +276,6 @@ def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
     assert record(nothing.id).load_seconds == 0  # it is None: nothing was built
 
 
-def test_verbose_mode_shows_the_objects(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here and on workers; what it shows: `tests/unit/serialization/test_tracing.py`."""
-    monkeypatch.setenv("WORKBENCH_PICKLE_DEBUG", "1")
-    wb.init(workers=1)
-    with pytest.raises(SerializationError) as caught:
-        wb.put({"list": [1, Breaks()]})
-    assert "dict['list'][1]" in caught.value.__notes__[0]
-    with pytest.raises(TaskError, match=r"(?s)While pickling.*list\[0\]"):
-        wb.get(wb.remote(lambda: [Breaks()]).remote())
-
-
 def held_class() -> Any:
     """As a cell defines it: with a lock that can't be pickled."""
 

@@ -39,7 +39,7 @@ client          neutral core engine heap memory report.facts report.freshness se
 engine          pure config core.descriptions core.events core.snapshot options ref ref_generator
                 serialization.comparison serialization.packing | msgspec
 session_file    neutral checkpoints.groups engine serialization | numpy xxhash zstandard pyarrow
-server          pure core memory.segment memory.spill system wire | msgspec
+server          pure config core memory.segment memory.spill system wire | msgspec
 surroundings    pure call_site serialization
 host            pure call_site context core.events core.logs engine.base engine.queries error_notes
                 report.cached report.freshness result_cache serialization surroundings system |

@@ -67,7 +67,7 @@ def plain(x: int, y: float = 2, *, where: str) -> None: ...
     [
         ((), {"where": ""}, "missing 1 required positional argument: 'x'"),
         ((1,), {}, "missing 1 required keyword-only argument: 'where'"),
-        ((1, 2, 3), {"where": ""}, "takes from 1 to 2 positional arguments but 3 were given"),
+        ((1, 2, 3), {}, "takes from 1 to 2 positional arguments but 3 were given"),
         ((1,), {"x": 2, "where": ""}, "got multiple values for argument 'x'"),
         ((1,), {"z": 2}, "got an unexpected keyword argument 'z'"),
     ],

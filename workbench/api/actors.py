@@ -104,8 +104,7 @@ class ActorMethod:
         if signature is None:
             parameters = BUILT_IN.get(self._name, ())
         else:
-            if not signature.takes(args, kwargs):
-                signature.check(f"{description.cls}.{self._name}", args, kwargs)
+            signature.check(f"{description.cls}.{self._name}", args, kwargs)
             parameters = signature.names
         if self._options.concurrency_group:
             _check_group(description.actor, self._options.concurrency_group)

@@ -64,7 +64,6 @@ class ClientBase:
         linger: float = 0.0,
         label: str = "",
         threads: int = 1,
-        debug: bool = False,
         huge: bool = False,
         glance: float = GLANCE,
     ) -> None:
@@ -96,7 +95,6 @@ class ClientBase:
             self.references.check,
             lambda value: self.objects.stored_as(value),
             side,
-            debug,
         )
         self.objects = KnownObjects(
             connection, self.references, views, self._segments.need, self.marshal

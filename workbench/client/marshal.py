@@ -95,7 +95,6 @@ class Marshal:
     _check: Callable[[ObjectRef], None]  # raises if the ref isn't of this session
     _stored_as: Callable[[Any], ObjectRef | None]  # see `KnownObjects`
     _side: str  # which this process is, as errors say it
-    _debug: bool  # pickle slowly, and show where it was when something breaks
 
     def __post_init__(self) -> None:
         self._where = codec.Where("object", self._side)
@@ -193,7 +192,6 @@ class Marshal:
                 self.reducers(inside, by_ref),
                 parts=parts,
                 limit=self._capacity(),
-                trace=self._debug,
                 scratch=self._scratch,
                 beyond=self._arena.most_pickled_beyond,
             )

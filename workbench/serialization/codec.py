@@ -196,7 +196,6 @@ def serialize(
     *,
     parts: Parts | None = None,
     limit: int = 1 << 62,
-    trace: bool = False,
     scratch: Scratch | None = None,
     beyond: Callable[[], int] = int,
 ) -> Serialized:
@@ -204,8 +203,7 @@ def serialize(
 
     ``parts`` is called on failure: it names the parts to search for the cause; by default the
     value, by its type. ``limit`` is a number of bytes of pickle; when it is reached, ``beyond``
-    returns how many more are allowed. ``trace`` uses the pickler in Python, which shows the stack
-    of objects when something breaks. The stream lies in ``scratch`` until the caller gives its
+    returns how many more are allowed. The stream lies in ``scratch`` until the caller gives its
     ``chunks`` back. SerializationError if something inside can't be pickled; the message says what
     and where. StoreFullError if the pickle passes the limit.
     """
@@ -221,12 +219,7 @@ def serialize(
             note(value, [flat])
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     sink = Sink(limit, scratch or Scratch(), beyond)
-    make: Any = Pickler
-    if trace:
-        from workbench.serialization.tracing import TracingPickler  # late: rarely needed
-
-        make = functools.partial(TracingPickler, root=type(value).__qualname__)
-    pickler, buffers = pickle_into(sink, value, reducers, parts, make)
+    pickler, buffers = pickle_into(sink, value, reducers, parts)
     seconds = time.perf_counter() - started
     stream = sink.pieces()
     inband = sum(map(len, stream))

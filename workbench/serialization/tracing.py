@@ -1,7 +1,7 @@
 """A pickler in Python that knows the path from the root to what it saves. Slow.
 
 It writes, opcode for opcode, what `pickler.Pickler` would write; only frames may differ.
-`inspection`, `measure` and the verbose mode (``WORKBENCH_PICKLE_DEBUG=1``) are built on it.
+`inspection` and `measure` are built on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
-from workbench.expressions import short
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import Step, path_text
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
@@ -40,9 +39,6 @@ BATCH = 1000
 
 SHORT = 256
 """Length up to which a text is a leaf, like a number."""
-
-MOST_LEVELS = 40
-"""Objects of the stack shown in verbose mode: the innermost ones."""
 
 _ASKS_NOBODY = frozenset(
     {type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset, bytearray}
@@ -121,25 +117,6 @@ class TracingPickler(pickle._Pickler):
 
     def trace(self, value: Any) -> None:
         with_room(lambda: pickle._Pickler.dump(self, value))
-
-    def dump(self, value: Any) -> None:
-        """Trace the value; an error (Ctrl-C too) gets the stack of objects as a note.
-
-        Some thirty times slower than the C pickler. A debugger can step through it.
-        """
-        try:
-            self.trace(value)
-        except BaseException as error:
-            error.add_note("\n".join(["While pickling, outermost first:", *self._stack()]))
-            raise
-
-    def _stack(self) -> Iterator[str]:
-        start = max(0, len(self.path) - MOST_LEVELS)
-        if start:
-            yield f"  … {start} more"
-        for end, step in enumerate(self.path[start:], start + 1):
-            kind = type(step.object).__qualname__
-            yield f"  {path_text(self.path[:end])}: {kind} {short(step.object)}"
 
     def reducer_override(self, obj: Any) -> Any:
         """Return what the C pickler would get."""

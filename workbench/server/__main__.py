@@ -36,18 +36,19 @@ def main() -> None:
     settings = settings_of(sys.argv[1])
     listener = socket.socket(fileno=settings.listener)
     forkserver = ForkserverClient(started, sys.argv[1], limits)
+    config = settings.config
     session = Session(
         settings.session,
-        settings.workers,
-        settings.capacity,
-        settings.headroom,
-        bool(settings.spill_dir),
-        settings.idle,
+        config.workers,
+        config.memory,
+        config.headroom,
+        bool(config.spill_dir),
+        config.idle,
     )
-    session.spill_dir = settings.spill_dir
+    session.spill_dir = config.spill_dir
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
-            Server(listener, session, forkserver, settings.spill_dir).run()
+            Server(listener, session, forkserver, config.spill_dir).run()
         # While the socket still listens: otherwise the next session of this name may replace it at
         # any moment, and the files wouldn't be ours to remove. If the server fails, they stay: the
         # log says why, and the next session removes them at its start.

@@ -57,13 +57,12 @@ def run_worker(
         settings.session,
         worker=number,
         threads=settings.threads,
-        debug=settings.pickle_debug,
-        huge=settings.huge_pages,
+        huge=settings.config.huge_pages,
     )
     work = TaskContext[Run]()
     link = WorkerLink(work, lambda output: executor.output(output), base.connection.push)
     output = set_up(link, remains.captures, remains.mark, remains.unsent)
-    executor = TaskExecutor(base, work, remains, output.finish, settings.reload)
+    executor = TaskExecutor(base, work, remains, output.finish, settings.config.reload)
     Client(base, executor)
     context.set(base.references.engine)
     # Set explicitly: a Jupyter server started in the background passes on an ignored SIGINT.

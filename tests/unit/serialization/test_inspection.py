@@ -297,7 +297,6 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "inspect": lambda value: inspect(value, {}),
     "explain": lambda value: explain(value, {}),
     "serialize": lambda value: codec.serialize(value, {}),
-    "debug": lambda value: codec.serialize(value, {}, trace=True),
 }
 
 

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, looped, nested
-from workbench.errors import SerializationError
-from workbench.serialization import codec
+from tests.unit.serialization.samples import Holder, Slotted, looped, nested
 from workbench.serialization.arrays import out_of_band
 from workbench.serialization.paths import LARGE_DICT
 from workbench.serialization.pickler import Pickler
@@ -98,13 +96,3 @@ def test_registered_types_are_asked_for_their_reducer_if_the_fast_one_asks() -> 
     value = [1j, 1, "a", (1,), {1: 2}, {3}]
     TracingPickler(sink, reducers, lambda buffer: None, "value").trace(value)
     assert pickle.loads(b"".join(sink)) == ["seen", *value[1:]]
-
-
-def test_a_debugged_pickle_is_as_others_and_an_error_tells_what_it_was_at() -> None:
-    value = [1, {"a": Pair(1, [2])}]
-    assert codec.deserialize_inline(codec.serialize(value, {}, trace=True).inline()) == value
-    with pytest.raises(SerializationError) as caught:
-        codec.serialize([[LOCK]], {}, trace=True)
-    (note,) = caught.value.__notes__
-    assert note.startswith("While pickling, outermost first:")
-    assert "list[0]" in note
