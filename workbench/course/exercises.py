@@ -119,14 +119,11 @@ class Live:
         maker = makers.made_by(number)
         return maker is not None and maker == makers.made_by(later.id) and number < later.id
 
-    def assigning(self, name: str) -> JobRecord | None:
-        """The last background cell that assigns a name, or will; also one with ``--wait``."""
-        jobs = reversed(self.engine.ask(Jobs()))
-        return next((job for job in jobs if name in job.binds), None)
-
     def made_by(self, name: str) -> JobRecord:
-        """The same, refused if there is none or it isn't done."""
-        job = self.assigning(name)
+        """The last background cell that assigns a name, also one with ``--wait``; refused if there
+        is none or it isn't done."""
+        jobs = reversed(self.engine.ask(Jobs()))
+        job = next((job for job in jobs if name in job.binds), None)
         has_value = name in self.variables and not isinstance(self[name], ObjectRef)
         if job is None and has_value:
             raise refused(
