@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import os
-import pkgutil
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -23,18 +22,13 @@ from tests import notebooks
 from tests.course.answers import RESTART, Answers, typed
 from tests.kernel.conftest import Cell, Kernel, a_kernel
 from workbench.course.checks import STATES
-from workbench.course.exercises import Lesson
+from workbench.course.exercises import Lesson, lessons
 from workbench.course.words import ENGLISH, say, words_of
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 
-MODULES = {
-    found.name: module.LESSON
-    for found in pkgutil.iter_modules(workbench.course.__path__)
-    if hasattr(module := import_module(f"workbench.course.{found.name}"), "LESSON")
-}
-
+MODULES = {lesson.module: lesson for lesson in lessons()}
 
 EDITIONS = {
     path.stem: (name, path)
@@ -100,11 +94,11 @@ def test_hints_come_in_three_steps_and_the_pages_are_there(module: str) -> None:
     lesson: Lesson = MODULES[module]
     for exercise in lesson.exercises:
         assert len(set(exercise.hints)) == 3, exercise.name
-        page, _, heading = exercise.page.docs.partition("#")
+        page, _, heading = exercise.page[0].partition("#")
         text = (ROOT / "docs" / page).read_text()
         headings = re.findall(r"(?m)^#+ (.*)", text)  # linked to as on GitHub and in our docs:
         slugs = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
-        assert not heading or heading in slugs, f"{exercise.name}: {exercise.page.docs}; {slugs}"
+        assert not heading or heading in slugs, f"{exercise.name}: {exercise.page[0]}; {slugs}"
 
 
 TRANSLATED = [edition for edition, (_, path) in EDITIONS.items() if "." in path.stem]
@@ -125,7 +119,7 @@ def templates(module: str) -> set[str]:
     source = Path(workbench.course.__path__[0], f"{module}.py").read_text()
     found = {str(e.value) for e in given(source, *SAYS) if isinstance(e, ast.Constant)}
     for exercise in MODULES[module].exercises if module in MODULES else ():
-        found |= {*exercise.hints, exercise.page.title, MODULES[module].title}
+        found |= {*exercise.hints, exercise.page[1], MODULES[module].title}
     return found
 
 

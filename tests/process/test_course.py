@@ -8,8 +8,8 @@ import pytest
 
 import workbench as wb
 from workbench.course import progress
-from workbench.course.checks import STATES, lessons
-from workbench.course.exercises import Live
+from workbench.course.checks import STATES
+from workbench.course.exercises import Live, lessons
 from workbench.engine.base import Abilities, Engine
 from workbench.engine.queries import CaughtUp
 

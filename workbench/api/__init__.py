@@ -341,12 +341,12 @@ def _render(thing: Any) -> dict[str, str]:
     from workbench.report import cards
 
     if isinstance(thing, ObjectRef):
-        return cards.of_ref(engine_of(thing), thing).bundle()
+        return cards.of_ref(engine_of(thing), thing)._repr_mimebundle_()
     if isinstance(thing, ActorHandle):
         ref, description = thing._ref, thing._description
         card = cards.of_actor(engine_of(ref), ref, description.cls, description.methods)
-        return card.bundle()
-    return cards.of_session(thing).bundle()
+        return card._repr_mimebundle_()
+    return cards.of_session(thing)._repr_mimebundle_()
 
 
 context.render_with(_render)

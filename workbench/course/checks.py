@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pkgutil
-import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 
 from workbench import context
 from workbench.course import progress
-from workbench.course.exercises import Exercise, Lesson, Live, Outcome, untouched
+from workbench.course.exercises import Exercise, Lesson, Live, Outcome, lessons, untouched
 from workbench.course.notebook import is_loaded, variables
 from workbench.course.words import Said, Words, say
 from workbench.engine.base import Engine
@@ -29,15 +25,6 @@ STATES = {
     "unready": (say("Wait."), "busy"),
     "untouched": (say("Not begun."), "idle"),
 }
-
-
-@cache
-def lessons() -> tuple[Lesson, ...]:
-    """All lessons, in the order of their notebooks: each is the ``LESSON`` of a module here."""
-    here = sys.modules[__package__].__path__
-    modules = [import_module(f"{__package__}.{each.name}") for each in pkgutil.iter_modules(here)]
-    found = [module.LESSON for module in modules if hasattr(module, "LESSON")]
-    return tuple(sorted(found, key=lambda lesson: lesson.file))
 
 
 def exercises() -> dict[str, tuple[Lesson, Exercise]]:
@@ -62,7 +49,7 @@ class CheckResult(Rich):
     outcome: Outcome
     words: Words
     hints: tuple[Said, ...] = ()
-    page: tuple[str, str] = ("", "")
+    page: Sequence[str] = ("", "")
     lesson: str = ""
     done: tuple[bool, ...] = ()
 
@@ -90,8 +77,8 @@ class CheckResult(Rich):
         state = self._say(STATES[self.state][0])
         lines = [f"{self.exercise}: {state}"]
         lines += [f"{label}: {text}" if label else text for label, text in self._facts()]
-        if self.page[0]:
-            lines.append(f"{self._say(say('read'))}: {self._say(say(self.page[0]))}")
+        if self.page[1]:
+            lines.append(f"{self._say(say('read'))}: {self._say(say(self.page[1]))}")
         if self.done:
             lines.append(f"{''.join(DOTS[each] for each in self.done)} {self._label()}")
         return "\n".join(lines)
@@ -100,8 +87,8 @@ class CheckResult(Rich):
         state, mood = STATES[self.state]
         facts = self._facts()
         if self.page[0]:
-            text, address = self.page
-            facts.append((self._say(say("read")), link(self._say(say(text)), address)))
+            address, text = self.page
+            facts.append((self._say(say("read")), link(self._say(say(text)), f"{DOCS}{address}")))
         heading = title(f"check.{self.exercise}", "", self._say(state), mood)
         return card(heading, facts, dots(self.done, self._label()) if self.done else Html())
 
@@ -158,6 +145,6 @@ class Checks:
         if outcome.state != "unready":
             asked[exercise.name] = 0 if is_right else due + 1
         hints = tuple(map(say, exercise.hints[:due]))
-        page = ("", "") if is_right else (exercise.page.title, f"{DOCS}{exercise.page.docs}")
+        page = ("", "") if is_right else exercise.page
         row = tuple(each.name in done for each in lesson.exercises)
         return CheckResult(exercise.name, outcome, self._words, hints, page, lesson.title, row)

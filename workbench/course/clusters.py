@@ -6,29 +6,17 @@ import shlex
 
 import numpy as np
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.course.words import say
 from workbench.engines.choice import NAMES, read
 from workbench.errors import WorkbenchError
 
-PAGE = "howto/past-one-machine.md"
-
 ADDRESS = "tcp://10.0.0.7:8786"
-"""Of the cluster in the exercise; nobody connects to it."""
+"""Of the cluster in the exercise, and in its hint; nobody connects to it."""
 
 PARTS = 4
 
 
-@exercise(
-    hints=(
-        "The file is on one disk. What do all workers have, wherever they are?",
-        "`%put land` was done above: a cell that reads `land` gets it from the store.",
-        "In the cell right above this check, delete the line with `np.fromfile`, and write `land`"
-        " in place of `heights` in the line below it.",
-    ),
-    page=Page(f"{PAGE}#what-stays-on-the-laptop", "Past one machine: what stays on the laptop"),
-    needs=("highest",),
-)
 def no_file(live: Live) -> Outcome:
     land = live.value("land")
     found = live["highest"]
@@ -51,16 +39,6 @@ def no_file(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "Two things have to be said: what runs the session, and where that is.",
-        "`%workbench start --help` lists the options: `--engine` and `--address`.",
-        "In the cell right above this check, write"
-        f" `line = '%workbench start --engine dask --address {ADDRESS}'`.",
-    ),
-    page=Page(PAGE, "Past one machine"),
-    needs=("line",),
-)
 def line(live: Live) -> Outcome:
     words = [
         word
@@ -88,6 +66,3 @@ def line(live: Live) -> Outcome:
     if meant.address != ADDRESS:
         return almost("That is Dask, but at {place}.", place=meant.address)
     return right("That session would run on Dask at {address}.", address=ADDRESS)
-
-
-LESSON = Lesson("10-past-one-machine", "Past one machine", (line, no_file))

@@ -9,22 +9,12 @@ from typing import Any
 import numpy as np
 
 from workbench.course import measure
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.course.location import Location
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 
-VALUES = Page("reference/values.md", "What is read where it lies")
 
-
-@exercise(
-    hints=(
-        "Where does `measure.where(futures)` say that it lies? An inode of 0 is private memory.",
-        "`%put --replace x` has the variable show what is stored, and so has `%get x`.",
-        "In the cell right above this check, write `%put --replace futures`.",
-    ),
-    page=Page("memory.md#where-an-object-lies", "Memory: where an object lies"),
-)
 def one_copy(live: Live) -> Outcome:
     futures, stored = live["futures"], live.value("futures")
     if futures is ...:
@@ -53,16 +43,6 @@ def one_copy(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "Read the note below the error: it says what can be done where the line failed.",
-        "`.copy()` makes an array of the worker's own. Which name has it, and which is changed?",
-        "In the cell right above this check, write `mine = futures.copy()` first, and then `mine` "
-        "in place of `futures` in all lines below it.",
-    ),
-    page=VALUES,
-    needs=("mean_worth",),
-)
 def own_copy(live: Live) -> Outcome:
     live.made_by("mean_worth")
     found, stored = live.fetched(live["mean_worth"]), live.value("futures")
@@ -120,15 +100,6 @@ def own_copy(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "`wb.get` only reads. What stored `plan` the first time?",
-        "The same name can be stored again; from then on it means the new object.",
-        "In the cell right above this check, write `%put plan`.",
-    ),
-    page=Page("howto/share-between-notebooks.md", "Share data between notebooks"),
-    subject="plan",
-)
 def put_again(live: Live) -> Outcome:
     plan, stored = live["plan"], live.value("plan")
     if plan is ...:
@@ -148,14 +119,6 @@ def _column(value: Any) -> Any:
     return value.iloc[:, 0] if hasattr(value, "columns") else value
 
 
-@exercise(
-    hints=(
-        "Which of the kinds above were shared? Which of them has numbers only?",
-        "`np.array(months)` makes an array of the list, and `%put months` stores that.",
-        "In the cell right above this check, put `months = np.array(months)` above `%put months`.",
-    ),
-    page=VALUES,
-)
 def shareable(live: Live) -> Outcome:
     one, two = _column(live.value("months")), _column(live.value("months"))
     if isinstance(one, list):
@@ -175,6 +138,3 @@ def shareable(live: Live) -> Outcome:
         inode=place.inode,
         offset=place.offset,
     )
-
-
-LESSON = Lesson("02-is-it-a-copy", "Is it a copy?", (one_copy, own_copy, put_again, shareable))

@@ -1,11 +1,15 @@
-"""What an exercise is, and what a check may answer. Each lesson's exercises have a module."""
+"""What an exercise is, and what a check may answer. What it looks at is in the lesson's module; its
+words are in ``lessons.toml``."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cache, cached_property, partial
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -115,14 +119,11 @@ class Live:
         maker = makers.made_by(number)
         return maker is not None and maker == makers.made_by(later.id) and number < later.id
 
-    def assigning(self, name: str) -> JobRecord | None:
-        """The last background cell that assigns a name, or will; also one with ``--wait``."""
-        jobs = reversed(self.engine.ask(Jobs()))
-        return next((job for job in jobs if name in job.binds), None)
-
     def made_by(self, name: str) -> JobRecord:
-        """The same, refused if there is none or it isn't done."""
-        job = self.assigning(name)
+        """The last background cell that assigns a name, also one with ``--wait``; refused if there
+        is none or it isn't done."""
+        jobs = reversed(self.engine.ask(Jobs()))
+        job = next((job for job in jobs if name in job.binds), None)
         has_value = name in self.variables and not isinstance(self[name], ObjectRef)
         if job is None and has_value:
             raise refused(
@@ -259,28 +260,19 @@ class Live:
 Look = Callable[[Live], Outcome]
 
 
-class Page(NamedTuple):
-    """A page that helps: its address in ``docs``, with a heading, and what it is called."""
-
-    docs: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exercise:
     """One exercise, asked as ``check.name()``.
 
-    ``look`` says how it is in the session. Of the ``hints`` there is one more each time; the last
-    names the cell to look at. ``page`` is what to read. ``needs`` are variables that the exercise's
-    cell assigns: while one is missing, or ``...``, nothing has been tried. ``subject`` is named if
-    the look can't make anything of it; else that is the last of ``needs``.
+    ``look`` says how it is in the session; the others are as in ``lessons.toml``. While a variable
+    that it ``needs`` is missing, or ``...``, nothing has been tried.
     """
 
     name: str
     look: Look
-    hints: tuple[str, str, str]
-    page: Page
-    needs: tuple[str, ...] = ()
+    hints: Sequence[str]
+    page: Sequence[str]
+    needs: Sequence[str] = ()
     subject: str = ""
 
     def ask(self, live: Live) -> Outcome:
@@ -318,24 +310,25 @@ SHAPES = AttributeError, LookupError, TypeError, ValueError
 """What Python raises of a value that isn't made as expected."""
 
 
-def exercise(
-    hints: tuple[str, str, str],
-    page: Page,
-    needs: Sequence[str] = (),
-    subject: str = "",
-) -> Callable[[Look], Exercise]:
-    """Make an exercise of the function that looks, under its name; see `Exercise`."""
-
-    def made(look: Look) -> Exercise:
-        return Exercise(look.__name__, look, hints, page, tuple(needs), subject)
-
-    return made
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """A notebook's exercises, in their order. ``file`` is its name without ``.ipynb``."""
+    """A notebook's exercises, in their order. ``file`` is its name without ``.ipynb``; ``module``
+    has what its exercises look at."""
 
     file: str
     title: str
-    exercises: tuple[Exercise, ...]
+    module: str
+    exercises: Sequence[Exercise]
+
+
+@cache
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons, in the order of their notebooks."""
+    words = files("workbench.course").joinpath("lessons.toml").read_text(encoding="utf-8")
+    return tuple(_lesson(**each) for each in tomllib.loads(words)["lesson"])
+
+
+def _lesson(file: str, title: str, module: str, exercise: list[dict[str, Any]]) -> Lesson:
+    looks = import_module(f"workbench.course.{module}")
+    found = [Exercise(look=getattr(looks, each["name"]), **each) for each in exercise]
+    return Lesson(file, title, module, found)

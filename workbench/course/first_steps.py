@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.ref import ObjectRef
 
 HOURS = range(7, 18)
@@ -35,14 +35,6 @@ def _long(live: Live, day: Any) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "The picture above was drawn in the background. What is the first line of its cell?",
-        "`%%remote` as the first line sends a cell to a worker.",
-        "Write `%%remote` above `day = ...`, in the cell right above this check, and run it.",
-    ),
-    page=Page("reference/remote.md", "Cells in the background"),
-)
 def in_background(live: Live) -> Outcome:
     job, land = live.made_by("day"), live.fetched(live["land"])
     day = live.fetched(live["day"])
@@ -65,16 +57,6 @@ def in_background(live: Live) -> Outcome:
     return right("A worker made `day`, in the background: {cell}.", cell=job.name)
 
 
-@exercise(
-    hints=(
-        "The cell prints what `day` is. Is that an array?",
-        "`%get day` on a line of its own makes `day` the array; `day.max()` is its largest value.",
-        "In the cell right above this check, write `%get day` as the first line, and "
-        "`most_sun = day.max()` as the last.",
-    ),
-    page=Page("reference/magics.md", "The magics: %get"),
-    needs=("most_sun",),
-)
 def bring_back(live: Live) -> Outcome:
     day, most = live["day"], live["most_sun"]
     if isinstance(day, ObjectRef):
@@ -92,16 +74,6 @@ def bring_back(live: Live) -> Outcome:
     return right("The sunniest point of `day` gets {most} hours.", most=most)
 
 
-@exercise(
-    hints=(
-        "What stands behind `--map hour=` says how often the cell runs, and with which hours.",
-        "It can be any Python expression that gives a list: `range(7, 18)`, for one.",
-        "In the cell right above this check, make the first line "
-        "`%%remote --map hour=range(7, 18)`.",
-    ),
-    page=Page("reference/remote.md", "Cells in the background: once for each item"),
-    subject="share",
-)
 def each_hour(live: Live) -> Outcome:
     job = live.made_by("share")
     if job.size == 1:
@@ -128,15 +100,6 @@ def each_hour(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "The arrow in the error points to the line that subtracts. Which shapes does it name?",
-        "`right` has one column less than `land`. What it is compared with must have as many.",
-        "In the cell right above this check, write `(right - land[:, :-1]).max()`.",
-    ),
-    page=Page("reference/errors.md", "Errors"),
-    needs=("steepest",),
-)
 def repair(live: Live) -> Outcome:
     live.made_by("steepest")
     land, steepest = live.fetched(live["land"]), live.fetched(live["steepest"])
@@ -144,6 +107,3 @@ def repair(live: Live) -> Outcome:
     if float(steepest) != expected:
         return almost("{found} m isn't the largest rise in one step to the right.", found=steepest)
     return right("A worker found it: {found} m higher within one step.", found=steepest)
-
-
-LESSON = Lesson("01-first-steps", "First steps", (in_background, bring_back, each_hour, repair))

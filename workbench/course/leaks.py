@@ -8,13 +8,10 @@ import numpy as np
 
 from workbench.core.snapshot import ObjectRecord
 from workbench.course.exercises import (
-    Lesson,
     Live,
     Outcome,
-    Page,
     RefusedError,
     almost,
-    exercise,
     refused,
     right,
     wrong,
@@ -23,8 +20,6 @@ from workbench.course.location import where
 from workbench.engine.queries import Reasons
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
-
-PAGE = Page("howto/find-what-keeps-memory.md", "Find what keeps memory")
 
 
 def _still_here(live: Live, record: ObjectRecord) -> RefusedError:
@@ -54,31 +49,11 @@ def _gone(live: Live, variable: str) -> None:
         raise _still_here(live, record)
 
 
-@exercise(
-    hints=(
-        "The film has no variable any more, but it has an id, and `moth` is that id.",
-        "`%why $moth` names what keeps it. Beside each reason stands code that lets go of it.",
-        "In the cell above this check, paste the code that `%why $moth` shows under `to let"
-        " go`: it begins with `get_ipython()` or `%reset`. Run the cell.",
-    ),
-    page=PAGE,
-    needs=("moth",),
-)
 def output_let_go(live: Live) -> Outcome:
     _gone(live, "moth")
     return right("The film is gone, and its memory is free: no output keeps it.")
 
 
-@exercise(
-    hints=(
-        "`thumbnail` remembers one picture. Where do the bytes of that picture lie?",
-        "One picture is a view: it keeps all bytes of the film. A copy has bytes of its own.",
-        "In the cell above this check, make the third line `thumbnail ="
-        " thumbnail_of(wb.get(film)[-1].copy())`, and run the cell.",
-    ),
-    page=PAGE,
-    needs=("moth_in_slice", "thumbnail"),
-)
 def slice_let_go(live: Live) -> Outcome:
     _gone(live, "moth_in_slice")
     thumbnail, last = live["thumbnail"], live["photo"]
@@ -98,15 +73,6 @@ def slice_let_go(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "What the file has is a ref. How does one get the value of a ref?",
-        "`pickle.load(logbook)` makes the ref again, and `wb.get(...)` gives what it refers to.",
-        "In the cell above this check, write `found = wb.get(pickle.load(logbook))`, and run it.",
-    ),
-    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
-    needs=("moth_in_file", "found"),
-)
 def loaded_back(live: Live) -> Outcome:
     record, found = live.let_go("moth_in_file"), live["found"]
     if record is None:
@@ -128,31 +94,11 @@ def loaded_back(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "No variable has the ref. Ask for the object by its id.",
-        "`%why $moth_in_file` says where the ref was pickled. Workbench can't know whether"
-        " somebody has a copy of that file, so you have to decide.",
-        "In the cell above this check, write `%free $moth_in_file`, and run it.",
-    ),
-    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
-    needs=("moth_in_file",),
-)
 def pickled_let_go(live: Live) -> Outcome:
     _gone(live, "moth_in_file")
     return right("The film is gone: you have said that nobody will load the ref again.")
 
 
-@exercise(
-    hints=(
-        "The error is shown, and then it is kept: its traceback has the function's variables.",
-        "`%why $moth_in_error` names the variable, the function, and code that empties its frame.",
-        "Run `%why $moth_in_error` once more: its code depends on what keeps the film just now."
-        " Paste the code under `to let go` into the cell above this check, and run it.",
-    ),
-    page=PAGE,
-    needs=("moth_in_error",),
-)
 def traceback_let_go(live: Live) -> Outcome:
     record = live.let_go("moth_in_error")
     if record is None:
@@ -168,16 +114,6 @@ def traceback_let_go(live: Live) -> Outcome:
     raise _still_here(live, record)
 
 
-@exercise(
-    hints=(
-        "`%why $moth_in_album` says in which process the film is kept, and by which attribute.",
-        "The album needs one picture. It can keep a copy of that, as `thumbnail` did.",
-        "In the cell above this check, make the line in `add` `self.cover = film[0].copy()`, and"
-        " run the cell.",
-    ),
-    page=PAGE,
-    needs=("moth_in_album", "album"),
-)
 def actor_let_go(live: Live) -> Outcome:
     _gone(live, "moth_in_album")
     album = live.actor(live["album"])
@@ -208,16 +144,6 @@ def actor_let_go(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "`%spill` says why an object can't move: read what stands behind the refused ones.",
-        "`shown` has an array in this notebook, and `pinned` was pinned: let go of both reasons.",
-        "In the cell above this check, write `del picture`, `%unpin pinned` and `%spill plain"
-        " shown pinned`, a line each.",
-    ),
-    page=Page("memory.md#when-the-store-is-full", "Memory: when the store is full"),
-    needs=("three",),
-)
 def moved(live: Live) -> Outcome:
     names = ("plain", "shown", "pinned")
     records = zip(names, map(live.of_id, live["three"]), strict=True)
@@ -240,17 +166,6 @@ def moved(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "`%objects` lists what is left, and in its fifth column why. What has no name has an id.",
-        "Ask `%why` for each. A named one and a pickled one go with `%free`; the others go with"
-        " the variable that keeps them.",
-        "In the cell above this check, write `%free title`, `del notes, poster, drawer`, and"
-        " `%free` with the id that `%objects` shows for the pickled one; a line each.",
-    ),
-    page=PAGE,
-    needs=("films",),
-)
 def morning(live: Live) -> Outcome:
     ids = set(live["films"])
     if len(ids) < 5 or not all(map(live.had, ids)):
@@ -262,19 +177,3 @@ def morning(live: Live) -> Outcome:
     if len(left) == 1:
         return almost("One is left, {size}: {reasons}.", size=total, reasons=live.reasons(left[0]))
     return wrong("{count} of 5 films are still here, {size}.", count=len(left), size=total)
-
-
-LESSON = Lesson(
-    "06-why-is-it-still-here",
-    "Why is it still here?",
-    (
-        output_let_go,
-        slice_let_go,
-        loaded_back,
-        pickled_let_go,
-        traceback_let_go,
-        actor_let_go,
-        moved,
-        morning,
-    ),
-)

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import os
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.format import human_bytes
 from workbench.report.reasons import chips
-
-OTHERS = Page(
-    "coming-from-others.md#multiprocessing-and-concurrentfutures",
-    "Coming from others: multiprocessing and concurrent.futures",
-)
 
 LARGE = 10_000_000
 """Bytes: `X` has more, and nothing else in this notebook."""
 
 
-@exercise(
-    hints=(
-        "A thread is part of the notebook's process: `inks` shows which process ran each call.",
-        "`wb.Executor` has the same methods as the executors of `concurrent.futures`.",
-        "In the cell above this check, replace the first line by `from workbench import Executor`,"
-        " and run it.",
-    ),
-    page=OTHERS,
-    needs=("inks",),
-)
 def on_the_pool(live: Live) -> Outcome:
     pids = [pid for pid, _ in live["inks"]]
     workers = {worker.pid for worker in live.snapshot.workers}
@@ -42,14 +27,6 @@ def on_the_pool(live: Live) -> Outcome:
     return right("All calls ran on workers: {pids}.", pids=", ".join(map(str, sorted(set(pids)))))
 
 
-@exercise(
-    hints=(
-        "`%objects` says why an object is still here: a name is one reason, a variable another.",
-        "`%free NAME` deletes an object and its name. Arrays that show it keep its memory.",
-        "In the cell above this check, write `%free X` and then `del X`.",
-    ),
-    page=Page("memory.md#when-an-object-goes", "Memory: when an object goes"),
-)
 def given_back(live: Live) -> Outcome:
     large = [each for each in live.objects if each.size > LARGE]
     if not large and (own := live.own_arrays(LARGE)):
@@ -65,6 +42,3 @@ def given_back(live: Live) -> Outcome:
     size = human_bytes(sum(each.size for each in large))
     state = wrong if any(each.names for each in large) else almost
     return state("{size} are still there. What keeps them: {reasons}.", size=size, reasons=reasons)
-
-
-LESSON = Lesson("08-your-libraries", "Your libraries", (on_the_pool, given_back))

@@ -33,8 +33,6 @@ class Location:
         The file's device.
     offset : int
         The first byte's place in that file, in bytes.
-    writable : bool
-        Whether the process may write to it.
     own_pages, pages : int
         In how many of its pages the process has a copy of its own.
     """
@@ -45,7 +43,6 @@ class Location:
     inode: int = 0
     device: str = ""
     offset: int = 0
-    writable: bool = True
     own_pages: int = 0
     pages: int = 1
 
@@ -104,7 +101,6 @@ def where(value: Any) -> Location:
         int(inode),
         device,
         int(offset, 16) + address - start,
-        access[1] == "w",
         _own_pages(first, pages) if access[3] == "p" else 0,
         pages,
     )

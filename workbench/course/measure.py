@@ -140,39 +140,24 @@ def identity(first: Any, second: Any) -> Measurement:
 # -- what grew, how long it took -------------------------------------------------------------------
 
 
-class Growth(Measurement):
-    """What grew while a block ran; made by `memory`.
-
-    Attributes
-    ----------
-    kernel : int
-        By how many bytes this process's own memory grew (``RssAnon``).
-    store : int
-        By how many bytes the store's objects grew.
-    """
-
-    kernel: int = 0
-    store: int = 0
-
-
 @contextmanager
-def memory() -> Iterator[Growth]:
+def memory() -> Iterator[Measurement]:
     """Around a block: whose memory grew, this process's own or the store's.
 
     Own memory is ``RssAnon`` of ``/proc/self/status``: what no other process has.
 
     Yields
     ------
-    Growth
+    Measurement
         ``kernel``, ``store``, ``both`` or ``neither``, when the block has ended.
     """
     words = {(True, True): "both", (True, False): "kernel", (False, True): "store"}
-    found = Growth(None, ("kernel", "store", "both", "neither"), head=BEFORE_AFTER)
+    found = Measurement(None, ("kernel", "store", "both", "neither"), head=BEFORE_AFTER)
     before = own_memory(), occupancy()
     yield found
     after = own_memory(), occupancy()
-    found.kernel, found.store = (now - then for now, then in zip(after, before, strict=True))
-    found.answer = words.get((found.kernel > NOTICED, found.store > NOTICED), "neither")
+    kernel, store = (now - then > NOTICED for now, then in zip(after, before, strict=True))
+    found.answer = words.get((kernel, store), "neither")
     found.rows = [
         (say("this process's own memory"), human_bytes(before[0]), human_bytes(after[0])),
         (say("objects in the store"), human_bytes(before[1]), human_bytes(after[1])),

@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from workbench.course.exercises import (
-    Lesson,
     Live,
     Outcome,
-    Page,
     RefusedError,
     almost,
-    exercise,
     refused,
     right,
     wrong,
 )
 from workbench.errors import SerializationError
 from workbench.ref import ObjectRef
-
-PAGE = Page("howto/what-cant-be-pickled.md", "Find what can't be pickled")
 
 
 def _refused(live: Live, value: Any) -> SerializationError | None:
@@ -88,16 +83,6 @@ def _in_it(path: str) -> str:
     return path[min((path.find(mark) for mark in "[." if mark in path), default=len(path)) :]
 
 
-@exercise(
-    hints=(
-        "Nobody has to search. Which magic finds all that can't be pickled?",
-        "`%inspect shelf` says the path first, from `shelf` to the part.",
-        'In the cell right above this check, write `culprit = "..."`: between the quotes the whole '
-        "path that `%inspect shelf` shows, to its last bracket.",
-    ),
-    page=PAGE,
-    needs=("culprit",),
-)
 def find_it(live: Live) -> Outcome:
     error = _refused(live, live["shelf"])
     if error is None:
@@ -128,17 +113,6 @@ def find_it(live: Live) -> Outcome:
     return wrong("What is at `shelf{path}` can be pickled, or isn't there.", path=given)
 
 
-@exercise(
-    hints=(
-        "The function goes to a worker with all that it reads. What does it read?",
-        "`%inspect name_of` names the variable. A worker runs one task at a time: does it need "
-        "that?",
-        "In the cell right above this check, delete the line `with taking_turns:`, and move the "
-        "line below it to the left. Run the cell again.",
-    ),
-    page=PAGE,
-    needs=("named",),
-)
 def in_a_function(live: Live) -> Outcome:
     name = live.task_result("named")
     if name != "SNOWMAN":
@@ -146,17 +120,6 @@ def in_a_function(live: Live) -> Outcome:
     return right("A worker has run the function, and answered {name}.", name=name)
 
 
-@exercise(
-    hints=(
-        "Which part of `logbook` fails? What has to come back, and what can be made anew?",
-        "`__reduce__` returns two things: the class, and a tuple of the arguments to make it with. "
-        "Then `%put logbook`.",
-        "In the cell right above this check, give the class `def __reduce__(self):` with `return "
-        "Logbook, (self.notes,)`, and write `%put logbook` as the last line.",
-    ),
-    page=PAGE,
-    needs=("logbook",),
-)
 def lock_in_a_class(live: Live) -> Outcome:
     _stored_now(live, "logbook")
     if live.stored("logbook") is None:
@@ -186,17 +149,6 @@ def _file_of(connection: Any) -> str:
     return str(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
-@exercise(
-    hints=(
-        "What does another process need to open the same database?",
-        "`packed` can return the address of the file, and `unpacked` a new connection to it: "
-        "`sqlite3.connect(data)`.",
-        "In the cell right above this check, write `return str(database)` in `packed`, and `return "
-        "sqlite3.connect(data)` in `unpacked`.",
-    ),
-    page=PAGE,
-    needs=("signs",),
-)
 def connection(live: Live) -> Outcome:
     import sqlite3
 
@@ -243,18 +195,6 @@ def connection(live: Live) -> Outcome:
     return _as_stored(live, "signs", judged)
 
 
-@exercise(
-    hints=(
-        "The class `Recorder` stays as it is. What can you store in place of `recorder`?",
-        "A small class of yours has `recorder` inside. Its `__reduce__` says how to make a "
-        "`Recorder`: `Recorder, (self.recorder.notes,)`.",
-        "In the cell right above this check, write a class `Parcel` whose `__init__` keeps "
-        "`recorder`, and whose `__reduce__` returns `Recorder, (self.recorder.notes,)`; then "
-        "`parcel = Parcel(recorder)`, above `%put parcel`.",
-    ),
-    page=PAGE,
-    needs=("parcel", "recorder"),
-)
 def in_its_place(live: Live) -> Outcome:
     recorder, parcel = live["recorder"], live["parcel"]
     kind = type(recorder).__name__
@@ -290,16 +230,6 @@ def in_its_place(live: Live) -> Outcome:
     return _as_stored(live, "parcel", judged)
 
 
-@exercise(
-    hints=(
-        "Where does `home` live now? Who else could call it?",
-        "`@wb.remote` above the class makes it an actor's; `Home.remote()` starts one.",
-        "In the cell right above this check, write `@wb.remote` above `class Home:`, and `home = "
-        "Home.remote()` as the last line.",
-    ),
-    page=Page("reference/python.md#tasks-and-actors", "Tasks and actors"),
-    needs=("home",),
-)
 def a_home(live: Live) -> Outcome:
     home = live["home"]
     if not hasattr(getattr(home, "count", None), "remote"):
@@ -326,10 +256,3 @@ def a_home(live: Live) -> Outcome:
             added=added,
         )
     return right("`home` is an actor: its one database has counted both calls of `add`.")
-
-
-LESSON = Lesson(
-    "05-when-it-cant-be-pickled",
-    "When it can't be pickled",
-    (find_it, in_a_function, lock_in_a_class, connection, in_its_place, a_home),
-)

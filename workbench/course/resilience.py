@@ -6,20 +6,10 @@ import os
 
 import numpy as np
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.report.processes import Processes, is_this_process
 
-PAGE = Page("howto/keep-variables.md", "Keep a notebook's variables")
 
-
-@exercise(
-    hints=(
-        "`born` is the process number of the kernel that ran the cell with the land.",
-        "JupyterLab's menu has Kernel, and there Restart Kernel. Don't choose one that runs cells.",
-        "Restart the kernel, and then run the cell right above this check, as it is.",
-    ),
-    page=PAGE,
-)
 def back(live: Live) -> Outcome:
     born = live["born"]
     if born is ...:
@@ -35,15 +25,6 @@ def back(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "Two cells have changed variables since `land` was right; what you have tried counts, too.",
-        "`%undo` takes back one cell. `%workbench history` shows the numbers for `%checkout`.",
-        "In the cell above this check: `%undo` in two lines, in place of what is there.",
-    ),
-    page=PAGE,
-    needs=("land", "ridge", "total"),
-)
 def undone(live: Live) -> Outcome:
     land, now = live["land"], int(live["land"].sum(dtype=np.int64))
     if now != live["total"]:
@@ -59,16 +40,6 @@ def undone(live: Live) -> Outcome:
     return right("`land` is as it was, `ridge` is a part of it, and `high` is gone.")
 
 
-@exercise(
-    hints=(
-        "The median of `land` is a good level to begin with.",
-        "The cell has to set both variables, `level` and `part`, on branch half.",
-        "In the cell above this check, write `level = int(np.median(land))`, and run it.",
-    ),
-    page=PAGE,
-    needs=("land",),
-    subject="level",
-)
 def branched(live: Live) -> Outcome:
     known = live.branches()
     if not {"high", "half"} <= known.keys():
@@ -96,16 +67,6 @@ def branched(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "The other notebook needs a kernel of its own, and the name of this session.",
-        "In a new notebook: `%load_ext workbench`, then `%workbench start --session"
-        " nothing-is-lost`. What it puts under a name is here too.",
-        "In a new notebook, after those two lines: `greeting = 'hello'` and `%put greeting`."
-        " Come back here, and run this check again.",
-    ),
-    page=Page("howto/share-between-notebooks.md", "Share data between notebooks"),
-)
 def greeting(live: Live) -> Outcome:
     record = live.stored("greeting")
     if record is None:
@@ -118,14 +79,6 @@ def greeting(live: Live) -> Outcome:
     return right("The other one says: {greeting!r}.", greeting=live.value("greeting"))
 
 
-@exercise(
-    hints=(
-        "The matrix has as many rows and columns as `heights` has numbers.",
-        "`land[::10, ::10]` has every tenth row and column; `.ravel()` makes one row of them.",
-        "The first line of the cell above this check: `heights = land[::10, ::10].ravel()`.",
-    ),
-    page=Page("howto/my-kernel-died.md", "My kernel died"),
-)
 def differs(live: Live) -> Outcome:
     land, share = live["land"], live["differs"]
     if not isinstance(share, float):
@@ -144,8 +97,3 @@ def differs(live: Live) -> Outcome:
         share=share,
         exact=exact,
     )
-
-
-LESSON = Lesson(
-    "09-nothing-is-lost", "Nothing is lost", (back, undone, branched, greeting, differs)
-)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.ref import ObjectRef
-
-CALLED = Page(
-    "coming-from-ray.md#options-of-actors-and-what-is-called", "Coming from Ray: what is called"
-)
 
 FIRST = list(range(1, 11))
 """What ten calls of a counter give."""
@@ -25,16 +21,6 @@ TRIES = 3
 """So often the shop is asked before it answers."""
 
 
-@exercise(
-    hints=(
-        "When does `.remote(...)` return, and when does `wb.get(...)`?",
-        "`wb.get` inside the loop waits for the first cup before the second one is asked.",
-        "In the cell above this check, collect the refs in a list inside the loop, and call"
-        " `wb.get(...)` of the list behind the loop.",
-    ),
-    page=CALLED,
-    needs=("cups",),
-)
 def at_once(live: Live) -> Outcome:
     times, cups = [], {getattr(cup, "_ref", cup): cup for cup in live["cups"]}
     for cup in cups.values():
@@ -52,17 +38,6 @@ def at_once(live: Live) -> Outcome:
     return right("Both spoons were moving at the same time, for {gap:.1f} s.", gap=first - second)
 
 
-@exercise(
-    hints=(
-        "A task forgets. What is to be remembered needs an actor: an object in one process.",
-        "Write a class with `__init__` and `serve`, as `Cup` is one, and `@wb.remote` above it.",
-        "In the cell above this check, write the class `Bar`; `self.served = 0` in `__init__`;"
-        " `serve` adds 1 and returns it. Then `bar = Bar.remote()`, and ten calls of"
-        " `bar.serve.remote()`.",
-    ),
-    page=CALLED,
-    needs=("bar", "bill"),
-)
 def counter(live: Live) -> Outcome:
     bar = live.actor(live["bar"])
     if bar is None or bar.state == "dead":
@@ -86,16 +61,6 @@ def _count(tries: Any) -> int:
     return int(tries.count)
 
 
-@exercise(
-    hints=(
-        "The task failed with an error of its own. Workbench tries again after crashes only.",
-        "`.options(...)` changes how one call is made; `retry_exceptions=True` tries errors again.",
-        "In the cell above this check, write `ask_shop.options(max_retries=5,"
-        " retry_exceptions=True).remote(asked)`.",
-    ),
-    page=Page("coming-from-ray.md#options-of-tasks", "Coming from Ray: options of tasks"),
-    needs=("asked", "sugar"),
-)
 def asked_again(live: Live) -> Outcome:
     value = live.task_result("sugar")
     if value != "sugar":
@@ -109,16 +74,6 @@ def asked_again(live: Live) -> Outcome:
     return right("There is sugar: the shop was asked {tries} times.", tries=tries)
 
 
-@exercise(
-    hints=(
-        "The cup's process has ended. What could start it again?",
-        "An actor's options stand above the class: `@wb.remote(max_restarts=1)`.",
-        "In the cell above this check, write `(max_restarts=1)` behind `@wb.remote`, and run it.",
-    ),
-    page=CALLED,
-    needs=("cup", "first_pid", "fallen"),
-    subject="cup",
-)
 def comes_back(live: Live) -> Outcome:
     handle = live["cup"]
     if live.actor(handle) is None:
@@ -137,15 +92,6 @@ def comes_back(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "How often does Python run the `def` in the loop, and what does it make each time?",
-        "A function is sent when it is first called. Make one function, and call it 20 times.",
-        "In the cell above this check, move `@wb.remote` and the `def` above the `for`.",
-    ),
-    page=Page("reference/remote.md#what-goes-along", "Cells in the background: what goes along"),
-    needs=("tasted",),
-)
 def defined_once(live: Live) -> Outcome:
     refs = {each for each in live["tasted"] if isinstance(each, ObjectRef)}
     if len(refs) != CALLS:
@@ -161,16 +107,6 @@ def defined_once(live: Live) -> Outcome:
     return right("`taste` was stored once: between the 20 calls nothing else was stored.")
 
 
-@exercise(
-    hints=(
-        "While a background cell runs, there is a button in the line under it.",
-        "The button is called Stop. Run the cell again, and look at the line under it.",
-        "Run the cell above this check, and press Stop under it within ten seconds.",
-    ),
-    page=Page(
-        "reference/remote.md#the-line-under-it", "Cells in the background: the line under it"
-    ),
-)
 def stop_pressed(live: Live) -> Outcome:
     job = live.job("counting")
     if job is None:
@@ -182,10 +118,3 @@ def stop_pressed(live: Live) -> Outcome:
     if job.lines >= TO_COUNT:
         return almost("It was stopped, but not before {lines}.", lines=job.lines)
     return right("You stopped it at {lines}. The session goes on.", lines=job.lines)
-
-
-LESSON = Lesson(
-    "07-tasks-and-actors",
-    "Tasks and actors",
-    (at_once, counter, asked_again, comes_back, defined_once, stop_pressed),
-)

@@ -7,17 +7,12 @@ import unicodedata
 from typing import Any
 
 from workbench.core.snapshot import ObjectRecord
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.course.location import where
 from workbench.engine.queries import Describe
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 from workbench.report.facts import site_of, type_of
-
-VALUES = Page("reference/values.md", "What is read where it lies")
-FUNCTIONS = Page(
-    "reference/remote.md#functions-and-what-they-refer-to", "Functions, and what they refer to"
-)
 
 LEAN = 1000
 """Bytes of pickle that an array with a few words around it stays below."""
@@ -47,16 +42,6 @@ def _functions(live: Live, name: str) -> list[ObjectRecord]:
     return sorted(found, key=lambda record: record.id)
 
 
-@exercise(
-    hints=(
-        "`%cost parcel` says which part of it is pickled number by number.",
-        "Pickle writes a list number by number, and an array as one block beside the pickle.",
-        "In the cell right above this check, write `codes` in place of `codes.tolist()`, and run "
-        "the cell again.",
-    ),
-    page=VALUES,
-    needs=("parcel",),
-)
 def lean_parcel(live: Live) -> Outcome:
     import numpy as np
 
@@ -83,17 +68,6 @@ def lean_parcel(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "How many numbers are in `codes`, and how many in all windows together?",
-        "Twenty views are twenty objects, so their numbers are stored twenty times. One array, and "
-        "where each window begins, say as much.",
-        "In the cell right above this check, write `windows = codes`, and in `window` "
-        "`return windows[1000 * number : 1000 * number + 100_000]`.",
-    ),
-    page=VALUES,
-    needs=("windows", "window"),
-)
 def windows_once(live: Live) -> Outcome:
     import numpy as np
 
@@ -133,18 +107,6 @@ def windows_once(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "`%cost search` says which variable goes along with the function.",
-        "Arguments don't go along with the function. `stored = wb.put(letters)` stores the array "
-        "once, and `stored` can be given to every call.",
-        "In the cell right above this check, write `stored = wb.put(letters)`, then "
-        "`def search(query, letters):`, and call `search.remote('CAT FACE', stored)`.",
-    ),
-    page=FUNCTIONS,
-    needs=("call", "found", "place"),
-    subject="place",
-)
 def light_function(live: Live) -> Outcome:
     sent, letters = _functions(live, "search"), live["letters"]
     if not sent:
@@ -186,20 +148,6 @@ def light_function(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "How often does the loop run the line `@wb.remote`? Each time makes a new function.",
-        "Define the function once, without a loop. What it needs comes as arguments: the query, "
-        "and the names, as a ref that `wb.put(names)` returns.",
-        "In the cell right above this check, write `stored_names = wb.put(names)` first. Take the "
-        "function out of the loop, and make its first line `def look_up(query, names):`. The last "
-        "two lines are `calls = [look_up.remote(query, stored_names) for query in queries]` and "
-        "`found_rows = wb.get(calls)`. The loop and the list `look_ups` aren't needed any more.",
-    ),
-    page=FUNCTIONS,
-    needs=("calls", "found_rows", "queries"),
-    subject="found_rows",
-)
 def one_function(live: Live) -> Outcome:
     sent = _functions(live, "look_up")
     sent = [each for each in sent if site_of(each) == site_of(sent[-1])]  # of the cell's last run
@@ -238,17 +186,6 @@ def one_function(live: Live) -> Outcome:
     )
 
 
-@exercise(
-    hints=(
-        "`%cost signs` lists its columns. Which of them are pickled text by text?",
-        "Few texts come again and again. A column of the type `category` has each of them once, "
-        "and for each row a number.",
-        "In the cell right above this check, write `signs = signs.astype({'word': 'category', "
-        "'way': 'category', 'kind': 'category'})` before `%put signs`.",
-    ),
-    page=VALUES,
-    subject="signs",
-)
 def cheap_table(live: Live) -> Outcome:
     record, stored = live.record("signs"), live.value("signs")
     pickled = human_bytes(_pickled(record))
@@ -274,10 +211,3 @@ def cheap_table(live: Live) -> Outcome:
     return right(
         "Of the stored `signs`, {pickled} are pickled, and no text is missing.", pickled=pickled
     )
-
-
-LESSON = Lesson(
-    "04-what-travels",
-    "What travels",
-    (lean_parcel, windows_once, light_function, one_function, cheap_table),
-)

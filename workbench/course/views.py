@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.course.exercises import Lesson, Live, Outcome, Page, almost, exercise, right, wrong
+from workbench.course.exercises import Live, Outcome, almost, right, wrong
 from workbench.format import human_bytes
 from workbench.ref import ObjectRef
 
-PAGE = Page("views.md", "What you see")
 
-
-@exercise(
-    hints=(
-        "The column `why it is here` of that row has the word arrays, and the first column names"
-        " them.",
-        "Two variables show its bytes: the whole array, and one picture of it.",
-        "In the cell above this check, write `del first, one_row`, and run it.",
-    ),
-    page=PAGE,
-    needs=("popped",),
-)
 def row_gone(live: Live) -> Outcome:
     record = live.let_go("popped")
     if record is None:
@@ -36,15 +24,6 @@ def _is(value: object, weights: object) -> bool:
     return type(value) is type(weights) and np.array_equal(value, weights)  # type: ignore[arg-type]
 
 
-@exercise(
-    hints=(
-        "Each `wb.put` makes a new object, also of the same array.",
-        "A ref may stand in a list as often as you like: put first, then make the list.",
-        "In the cell above this check, write `stored = [wb.put(weights)] * 3`, and run it.",
-    ),
-    page=PAGE,
-    needs=("stored",),
-)
 def put_once(live: Live) -> Outcome:
     refs = [each for each in live["stored"] if isinstance(each, ObjectRef)]
     if len(refs) != 3:
@@ -62,15 +41,6 @@ def put_once(live: Live) -> Outcome:
     return right("Three refs, one object: {size}.", size=human_bytes(found[0].size))
 
 
-@exercise(
-    hints=(
-        "A background cell begins with `%%remote`, in the cell's first line.",
-        "`--name mine` behind `%%remote` is its name in the view.",
-        "In the cell above this check, delete the `# ` at the beginning of both lines, so that the"
-        " first is `%%remote --name mine`. Run the cell, and when it is done this check.",
-    ),
-    page=Page("reference/remote.md#options", "Cells in the background: options"),
-)
 def running(live: Live) -> Outcome:
     job = live.job("mine")
     if job is None:
@@ -79,6 +49,3 @@ def running(live: Live) -> Outcome:
     if "answer" not in job.binds:
         return almost("`mine` is in the view, but it assigns no `answer`.")
     return right("`mine` is in the view: it is done, and has assigned `answer`.")
-
-
-LESSON = Lesson("03-what-you-see", "What you see", (row_gone, put_once, running))

@@ -1,30 +1,27 @@
 """Plots of a session for a user's own figures: matplotlib Axes in, Axes out.
 
-They draw what the views show, of this moment or of a saved snapshot. `maps` and `charts` draw;
-nothing here decides.
+They draw what the views show, of this moment or of a saved snapshot: `sheets` and `timeline`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.engine import queries
 from workbench.errors import SessionError
-from workbench.plots import charts, maps
-from workbench.plots.drawing import POINTS
+from workbench.plots import sheets
+from workbench.plots.drawing import POINTS, WIDTH, Sheet, height_of
+from workbench.plots.timeline import HEIGHT, timeline
 from workbench.report import view_texts
 from workbench.report.colors import BY
 from workbench.report.facts import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-WIDTH = 8.0
-"""Width in inches of a new figure."""
-
-MOST_ROWS = 12
 
 
 def plot_occupancy(
@@ -63,11 +60,7 @@ def plot_occupancy(
     """
     if by not in BY:
         raise ValueError(f"Objects can be coloured by {', '.join(BY)}, not by {by!r}.")
-    now, held = _resolved(snapshot)
-    high = maps.occupancy_height(now, maps.MOST_LANES)
-    ax = _axes(ax, high)
-    maps.occupancy(ax, now, by, held)
-    return ax
+    return _in_rows(partial(sheets.occupancy, by=by), snapshot, ax)
 
 
 def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
@@ -88,10 +81,7 @@ def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = 
     ValueError, SessionError, TypeError
         As `plot_occupancy` does.
     """
-    now, held = _resolved(snapshot)
-    ax = _axes(ax, charts.pins_height(now, MOST_ROWS))
-    charts.pins(ax, now, held)
-    return ax
+    return _in_rows(sheets.pins, snapshot, ax)
 
 
 def plot_costs(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
@@ -115,10 +105,7 @@ def plot_costs(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None =
     ValueError, SessionError, TypeError
         As `plot_occupancy` does.
     """
-    now, held = _resolved(snapshot)
-    ax = _axes(ax, charts.costs_height(now, MOST_ROWS))
-    charts.costs(ax, now, held)
-    return ax
+    return _in_rows(sheets.costs, snapshot, ax)
 
 
 def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
@@ -141,17 +128,27 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
         As `plot_occupancy` does.
     """
     now, _ = _resolved(snapshot)
-    ax = _axes(ax, maps.TIMELINE, ends=True)
-    maps.timeline(ax, now)
+    ax = ax or _new(HEIGHT, (0.08, 0.86, 30.0))
+    timeline(ax, now)
     return ax
 
 
-def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
+def _in_rows(
+    rows: Callable[..., Sheet], snapshot: Snapshot | str | bytes | None, ax: Axes | None
+) -> Axes:
+    now, held = _resolved(snapshot)
+    sheet = rows(now, held, room=None if ax is None else height_of(ax))
+    ax = ax or _new(sheet.height, (0.02, 0.98, 8.0))
+    sheet.draw(ax)
+    return ax
+
+
+def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held]:
     """Return what to draw; and the variables that hold it, if it is of now."""
     if isinstance(snapshot, Snapshot):
-        return view_texts.without_internal(snapshot), None
+        return view_texts.without_internal(snapshot), {}
     if isinstance(snapshot, str | bytes):
-        return view_texts.without_internal(Snapshot.from_json(snapshot)), None
+        return view_texts.without_internal(Snapshot.from_json(snapshot)), {}
     if snapshot is not None:
         raise TypeError(
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
@@ -166,14 +163,13 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
     return view_texts.without_internal(engine.snapshot()), engine.ask(queries.Held())
 
 
-def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:
-    """Return the given Axes, or that of a new figure ``height`` points high."""
-    if ax is not None:
-        return ax
+def _new(height: float, around: tuple[float, float, float]) -> Axes:
+    """Return the Axes of a new figure, ``height`` points high. ``around``: its left and right end,
+    in shares of the width, and the points below it."""
     from matplotlib import pyplot
 
-    around = (0.08, 0.86, 30.0) if ends else (0.02, 0.98, 8.0)
-    whole = height + around[2] + 8
+    left, right, below = around
+    whole = height + below + 8
     figure = pyplot.figure(figsize=(WIDTH, whole / POINTS), facecolor="none")
-    figure.subplots_adjust(around[0], around[2] / whole, around[1], 1 - 8 / whole)
+    figure.subplots_adjust(left, below / whole, right, 1 - 8 / whole)
     return figure.add_subplot()

@@ -1,4 +1,4 @@
-"""Drawing with matplotlib: lines of text with bars below them. Knows no session.
+"""Drawing with matplotlib: rows of text, each with bars and a legend below it. Knows no session.
 
 Callers that pass an Axes have imported matplotlib. Text is drawn literally (no mathematics,
 no TeX), in a grey that is readable on white and on near-black.
@@ -6,7 +6,7 @@ no TeX), in a grey that is readable on white and on near-black.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.report.colors import INK, TRACK
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 POINTS = 72
 """Points per inch."""
+
+WIDTH = 8.0
+"""Width in inches of a new figure."""
 
 SIZE = 8.5
 """Size of text, in points."""
@@ -47,71 +50,101 @@ class Rect(NamedTuple):
     label: str = ""
 
 
-class Sheet:
-    """An Axes as a sheet that is filled from the top: the y axis counts points.
+class DrawnRow(NamedTuple):
+    """A line of text: name, detail, and a figure on the right. Below it bars, ``high`` points, on
+    a quiet background as long as ``track``; a legend, a (colour, label) each; and a space.
 
-    It has no ticks and no frame; the x axis ends at ``most``.
+    ``whole``: what the x axis stands for in this row, if not for the same as in others. ``font``:
+    bold or italic.
     """
 
-    def __init__(self, ax: Axes, most: float) -> None:
-        box = ax.get_window_extent()
-        scale = POINTS / ax.figure.dpi
-        self.ax = ax
-        self.width, self.height = box.width * scale, box.height * scale
-        self.most = most or 1.0
-        self.y = 0.0
-        ax.set_axis_off()
-        ax.set_xlim(0, self.most)
-        ax.set_ylim(self.height, 0)
+    name: str = ""
+    detail: str = ""
+    figure: str = ""
+    bars: Sequence[Rect] = ()
+    high: float = 0.0
+    track: float = 0.0
+    whole: float = 0.0
+    key: Sequence[tuple[str, str]] = ()
+    space: float = 0.0
+    font: str = ""
+    color: str = INK
 
     @property
-    def points_left(self) -> float:
-        return self.height - self.y
+    def height(self) -> float:
+        """Points that it takes in a new figure."""
+        letters = sum(len(label) * SIZE * _EM + 22 for _, label in self.key)
+        lines = bool(self.name) + -(-letters // (WIDTH * POINTS))
+        return lines * LINE + self.high + self.space
 
-    def letters(self) -> int:
-        return max(int(self.width / (SIZE * _EM)), 4)
 
-    def skip(self, points: float) -> None:
-        self.y += points
+class Sheet(NamedTuple):
+    """Rows below each other; the x axis ends at ``most``."""
 
-    def line(
-        self,
-        name: str,
-        detail: str = "",
-        right: str = "",
-        *,
-        strong: bool = False,
-        right_color: str = INK,
-    ) -> None:
-        """Draw a line of text: name, detail, and a figure on the right. Cuts them to fit."""
-        room = self.letters()
-        column = room if not detail else max(int(room * _COLUMN), 12)
-        self._text(0.0, self._fitting(name, column - 2), weight="bold" if strong else "normal")
-        left = room - column - len(right) - 2
-        if detail and left > 6:
-            self._text(column / room, self._fitting(detail, left))
-        if right:
-            self._text(1.0, right, ha="right", color=right_color)
+    most: float
+    rows: Sequence[DrawnRow]
+
+    @property
+    def height(self) -> float:
+        return sum(row.height for row in self.rows)
+
+    def draw(self, ax: Axes) -> None:
+        """Fill an Axes from the top: the y axis counts points."""
+        pen = _Pen(ax, self.most or 1.0)
+        for row in self.rows:
+            if row.name:
+                pen.line(row)
+            pen.bars(row)
+            pen.legend(row.key)
+            pen.y += row.space
+
+
+def note(text: str) -> DrawnRow:
+    return DrawnRow(text, font="italic")
+
+
+def height_of(ax: Axes) -> float:
+    """Return the height of an Axes, in points."""
+    return float(ax.get_window_extent().height * POINTS / ax.figure.dpi)
+
+
+class _Pen:
+    """Draws in one Axes, without ticks and frame, from ``y`` points below its top on."""
+
+    def __init__(self, ax: Axes, most: float) -> None:
+        self.ax, self.most, self.y = ax, most, 0.0
+        self.width = ax.get_window_extent().width * POINTS / ax.figure.dpi
+        self.letters = max(int(self.width / (SIZE * _EM)), 4)
+        ax.set_axis_off()
+        ax.set_xlim(0, most)
+        ax.set_ylim(height_of(ax), 0)
+
+    def line(self, row: DrawnRow) -> None:
+        """Draw the texts, cut to fit."""
+        room, font = self.letters, {"bold": {"weight": "bold"}, "italic": {"style": "italic"}}
+        column = max(int(room * _COLUMN), 12) if row.detail else room + 2
+        self._text(0.0, self._fitting(row.name, column - 2), **font.get(row.font, {}))
+        left = room - column - len(row.figure) - 2
+        if row.detail and left > 6:
+            self._text(column / room, self._fitting(row.detail, left))
+        if row.figure:
+            self._text(1.0, row.figure, ha="right", color=row.color)
         self.y += LINE
 
-    def note(self, text: str) -> None:
-        self._text(0.0, clip(text, self.letters()), style="italic")
-        self.y += LINE
-
-    def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
-        """Draw boxes beside each other, to scale, on a quiet background as long as ``track``; with
-        their labels, as far as these fit."""
-        seam = _SEAM * self.most / self.width
-        least = 0.6 * self.most / self.width
-        drawn = [Rect(0.0, track, TRACK)] if track else []
-        for bar in bars:
+    def bars(self, row: DrawnRow) -> None:
+        """Draw the boxes beside each other, with their labels, as far as these fit."""
+        seam, least = _SEAM * self.most / self.width, 0.6 * self.most / self.width
+        unit = self.most / row.whole if row.whole else 1.0
+        drawn = [Rect(0.0, row.track, TRACK)] if row.track else []
+        for bar in row.bars:
+            bar = bar._replace(start=bar.start * unit, length=bar.length * unit)
             length = bar.length - seam if bar.length > 4 * seam else max(bar.length, least)
             drawn.append(bar._replace(length=length))
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
             if bar.label and room >= min(len(bar.label), 6):
                 self.ax.text(
                     bar.start + bar.length / 2,
-                    self.y + height / 2,
+                    self.y + row.high / 2,
                     drawable(clip(bar.label, room)),
                     ha="center",
                     va="center_baseline",
@@ -121,19 +154,18 @@ class Sheet:
         if drawn:
             self.ax.broken_barh(
                 [(bar.start, bar.length) for bar in drawn],
-                (self.y, height),
+                (self.y, row.high),
                 linewidth=0,
                 facecolors=[(bar.color, bar.alpha) for bar in drawn],
                 edgecolors="none",
             )
-        self.y += height
+        self.y += row.high
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
-        """Draw a (colour, label) each, in as many lines as needed."""
+        """Draw the entries in as many lines as needed."""
         x = 0.0
         for color, label in entries:
-            label = clip(label, min(36, self.letters() - 4))
-            text = self._text((x + 10) / self.width, label)
+            text = self._text((x + 10) / self.width, clip(label, min(36, self.letters - 4)))
             width = text.get_window_extent().width * POINTS / self.ax.figure.dpi + 22
             if x and x + width > self.width + 12:
                 x, self.y = 0.0, self.y + LINE
@@ -150,7 +182,7 @@ class Sheet:
                 clip_on=False,
             )
             x += width
-        self.y += LINE
+        self.y += LINE * (x > 0)
 
     def _fitting(self, text: str, letters: int) -> str:
         """Cut text to a little more than ``letters``: most are narrower than the mean width."""
@@ -165,38 +197,6 @@ class Sheet:
             transform=self.ax.get_yaxis_transform(),
             **_style(**more),
         )
-
-
-def quiet(ax: Axes) -> None:
-    ax.set_facecolor("none")
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    ax.tick_params(
-        left=False,
-        bottom=False,
-        top=False,
-        right=False,
-        labelleft=False,
-        labelbottom=False,
-        labelsize=SIZE - 1,
-        labelcolor=INK,
-        color=TRACK,
-        length=3,
-        width=0.8,
-    )
-    ax.grid(False)
-
-
-def say(ax: Axes, text: str) -> None:
-    ax.text(
-        0.5,
-        0.5,
-        drawable(text),
-        ha="center",
-        va="center",
-        transform=ax.transAxes,
-        **_style(style="italic"),
-    )
 
 
 def beside(ax: Axes, y: float, text: str, **style: Any) -> None:

@@ -20,7 +20,7 @@ from workbench.errors import (
     failure_of,
 )
 from workbench.expressions import describe
-from workbench.format import UNKNOWN, human_bytes, printable
+from workbench.format import UNKNOWN, human_bytes
 from workbench.ref import ObjectRef
 from workbench.report import facts, markup, text
 from workbench.report.freshness import ago
@@ -36,9 +36,9 @@ _RESTARTS = {-1: "as often as it dies", 0: "", None: UNKNOWN}
 _NO_PREVIEW = Preview()
 
 
-@dataclass
-class Card:
-    """Facts about one thing, for text or HTML; ``full``: share of a session's store in use."""
+@dataclass(repr=False)
+class Card(markup.Rich):
+    """Facts about one thing; ``full``: share of a session's store in use."""
 
     name: tuple[str, str]
     state: str
@@ -50,10 +50,7 @@ class Card:
     def __post_init__(self) -> None:
         self.lines = [(label, text) for label, text in self.lines if text]
 
-    def bundle(self) -> dict[str, str]:
-        return {"text/plain": self.text(), "text/html": self.html()}
-
-    def text(self) -> str:
+    def _text(self) -> str:
         width = max((len(label) for label, _ in self.lines), default=0)
         below = "\n" + " " * (width + len("    "))  # of texts with several lines
         lines = [
@@ -62,9 +59,9 @@ class Card:
         ]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
         preview = (shown or self.shown.obstacle).splitlines()
-        return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *preview]))
+        return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *preview])
 
-    def html(self) -> str:
+    def _repr_html_(self) -> str:
         mood = self.mood or _MOODS.get(self.state, "idle")
         title = markup.title(*self.name, self.state, mood)
         lines = self.lines

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
-from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Snapshot
 from workbench.format import (
     NO_FIGURE,
     UNKNOWN,
@@ -41,6 +40,7 @@ from workbench.report.markup import (
     scroll,
 )
 from workbench.report.processes import Processes
+from workbench.report.text import JobTable
 
 MOST_BOXES = 200
 MOST_LANES = 12
@@ -123,10 +123,6 @@ def block_html(block: Block) -> Html:
     if isinstance(block, str):
         return muted(block)
     return scroll(block.html()) if isinstance(block, Table) else block.html()
-
-
-def _first(rows: Sequence[Any]) -> str:
-    return f"and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
 
 
 # -- occupancy -----------------------------------------------------------------------------------
@@ -326,24 +322,7 @@ def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
         return view_texts.nothing(now)["jobs"]
-    found = view_texts.jobs_in_order(now.jobs)
-    head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
-    rows = tuple(map(_job, found[:MOST_ROWS]))
-    marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
-    return Table(head, rows, ("time", "done"), _first(found), marks, ("name", "output", "assigns"))
-
-
-def _job(job: JobRecord) -> tuple[str, ...]:
-    return (
-        f"#{job.number}",
-        clip(job.name, 60),
-        facts.job_state(job),
-        view_texts.job_where(job),
-        human_seconds(job.seconds) if job.seconds else "",
-        facts.job_items(job),
-        facts.job_output(job),
-        clip(", ".join(job.binds), 80),
-    )
+    return JobTable(tuple(view_texts.jobs_in_order(now.jobs))).table(MOST_ROWS)
 
 
 def _workers(now: Snapshot) -> Block:
@@ -360,8 +339,8 @@ def _workers(now: Snapshot) -> Block:
         for worker in now.workers[:MOST_ROWS]
     )
     marks = tuple(STATES.get(worker.state, OTHER) for worker in now.workers[:MOST_ROWS])
-    head = ("worker", "runs", "process", "memory")
-    return Table(head, rows, head[2:], _first(now.workers), marks, ("runs",))
+    head, left = ("worker", "runs", "process", "memory"), len(now.workers) - MOST_ROWS
+    return Table(head, rows, head[2:], f"and {left} more" * (left > 0), marks, ("runs",))
 
 
 VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {

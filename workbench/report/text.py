@@ -25,11 +25,12 @@ from workbench.format import (
     printable,
 )
 from workbench.report import facts, reasons
+from workbench.report.colors import OTHER, STATES
 from workbench.report.facts import Held
 from workbench.report.markup import Rich, Table, clip, page
 from workbench.report.processes import Processes
 from workbench.report.sessions import died_before
-from workbench.report.view_texts import LEAST_COPY
+from workbench.report.view_texts import LEAST_COPY, job_where
 
 Item = TypeVar("Item")
 
@@ -52,7 +53,7 @@ MOST_WORDS = 8
 """Names of one kind in a line; the rest are counted."""
 
 OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
-JOBS = ("job", "name", "state", "time", "output", "assigns")
+JOBS = ("job", "name", "state", "where", "time", "done", "output", "assigns")
 
 _KEYS: dict[str, Callable[[ObjectRecord], Any]] = {
     "size": lambda record: -record.size,
@@ -204,18 +205,23 @@ class JobTable(Listing[JobRecord]):
 
     records: tuple[JobRecord, ...]  # in the order in which they were started
 
-    def table(self) -> Table:
-        return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
+    def table(self, most: int | None = None) -> Table:
+        shown, left = self.records[:most], self.records[most:] if most else ()
+        marks = tuple(STATES.get(job.state, OTHER) for job in shown)
+        more, flexible = f"and {len(left)} more" if left else "", ("name", "output", "assigns")
+        return Table(JOBS, tuple(map(_job_row, shown)), ("time", "done"), more, marks, flexible)
 
 
 def _job_row(job: JobRecord) -> tuple[str, ...]:
     return (
         f"#{job.number}",
-        job.name,
+        clip(job.name, MOST_LETTERS),
         facts.job_state(job),
+        job_where(job),
         human_seconds(job.seconds) if job.seconds else "",
+        facts.job_items(job),
         facts.job_output(job),
-        ", ".join(job.binds),
+        clip(", ".join(job.binds), 80),
     )
 
 

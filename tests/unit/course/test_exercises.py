@@ -12,12 +12,13 @@ from typing import Any, cast
 import pytest
 
 from workbench.core.snapshot import JobRecord
-from workbench.course.exercises import Live, Outcome, Page, RefusedError, exercise, right, wrong
+from workbench.course.exercises import Exercise, Live, Outcome, RefusedError, right, wrong
 from workbench.course.results import results
 from workbench.engine.base import Engine
 from workbench.errors import WorkbenchError
 
-HINTS = "one", "two", "three"
+WORDS = ("one", "two", "three"), ("views.md", "What you see"), ("x",)
+"""Hints, page and needs."""
 
 
 def alone(variables: Mapping[str, Any]) -> Live:
@@ -55,15 +56,13 @@ def test_a_cell_that_isnt_done_is_said_to_be(state: str, says: str) -> None:
     ],
 )
 def test_what_a_look_raises_is_a_sentence(error: Exception, says: str) -> None:
-    @exercise(HINTS, Page("views.md", "What you see"), needs=("x",))
     def look(live: Live) -> Outcome:
         raise error
 
-    found = look.ask(alone({"x": 1}))
+    found = Exercise("look", look, *WORDS).ask(alone({"x": 1}))
     assert (found.state, str(found.sentence)) == ("wrong", says)
 
 
-@exercise(HINTS, Page("views.md", "What you see"), needs=("x",), subject="flood")
 def look(live: Live) -> Outcome:
     return right("{first}", first=live["flood"][0])
 
@@ -79,7 +78,7 @@ def look(live: Live) -> Outcome:
     ],
 )
 def test_what_is_missing_is_told_from_what_is_empty(variables: dict[str, Any], says: str) -> None:
-    found = look.ask(alone(variables))
+    found = Exercise("look", look, *WORDS, "flood").ask(alone(variables))
     assert found.state == ("wrong" if "flood" in variables else "untouched")
     assert str(found.sentence).startswith(says)
 

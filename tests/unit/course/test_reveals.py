@@ -189,7 +189,6 @@ def test_whose_memory_grew() -> None:
         kept = np.frombuffer(pages)
         kept.fill(1)
     assert measured.answer == "kernel"
-    assert kept.nbytes / 2 < measured.kernel < kept.nbytes * 2
     with measure.memory() as measured:
         pass
     assert measured.answer == "neither"

@@ -48,7 +48,7 @@ def test_a_session_has_its_name_and_what_runs_it() -> None:
 def test_what_is_not_known_is_said_and_is_no_zero() -> None:
     now = on_a_cluster()
     card, listed = cards.of_snapshot(now), str(text.objects(now.objects))
-    assert "None" not in card.text() + card.html() + listed + str(html.Still(html.PARTS, now))
+    assert "None" not in f"{card}{card._repr_html_()}" + listed + str(html.Still(html.PARTS, now))
     assert "8 MB" in listed
     assert facts.tasks_text(now) == f"how many tasks run or wait is {UNKNOWN}"
     assert facts.store_text(now) == f"sizes and capacity {UNKNOWN} in 1 object"
@@ -145,7 +145,7 @@ def test_what_it_can_t_is_listed_a_line_each() -> None:
     lacks = Abilities(streams=LACK, spill="Read-only.").lacking()
     assert facts.lacks_text(lacks.values()) == "Read-only.\nDask has no streams."
     assert facts.lacks_text(Abilities().lacking().values()) == ""
-    card = cards.of_snapshot(on_a_cluster(), [("can't", facts.lacks_text(lacks.values()))]).text()
+    card = str(cards.of_snapshot(on_a_cluster(), [("can't", facts.lacks_text(lacks.values()))]))
     first, second = (line for line in card.splitlines() if "Read-only" in line or "streams" in line)
     assert first.index("Read-only.") == second.index("Dask has no streams.")
     assert not second[: second.index("Dask")].strip()

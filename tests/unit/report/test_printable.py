@@ -63,7 +63,7 @@ def card(now: Snapshot) -> str:
     source = cast(Any, Source(now))
     told = [cards.of_ref(source, cast(Any, Ref(record.id))) for record in now.objects]
     of_actor = cards.of_actor(source, cast(Any, Ref(now.objects[0].id)), ORDERS, [ORDERS])
-    return "\n".join(f"{each.text()}\n{each.html()}" for each in (*told, of_actor))
+    return "\n".join(f"{each}\n{html(each)}" for each in (*told, of_actor))
 
 
 def account(now: Snapshot) -> str:
@@ -104,7 +104,7 @@ def error(now: Snapshot) -> str:
 
 RENDERERS = {
     "lists": listing,
-    "card of a session": lambda now: cards.of_snapshot(now).text() + cards.of_snapshot(now).html(),
+    "card of a session": lambda now: f"{cards.of_snapshot(now)}{html(cards.of_snapshot(now))}",
     "cards": card,
     "still": lambda now: f"{Still(PARTS, now)}{Still(PARTS, now).html()}",
     "why": account,
@@ -133,7 +133,7 @@ def test_a_name_stays_in_its_line_and_what_can_be_seen_stays() -> None:
 def test_a_preview_gives_none() -> None:
     shown = [preview(value) for value in (ORDERS, [ORDERS], {ORDERS: 1})]
     card = [cards.Card(("ObjectRef", "1"), "ready", [], each) for each in (*shown, Preview(ORDERS))]
-    told = "".join(each.text() + each.html() for each in card)
+    told = "".join(f"{each}{html(each)}" for each in card)
     assert CONTROLS.findall(told) == []
 
 

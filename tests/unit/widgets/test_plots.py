@@ -16,7 +16,7 @@ from tests.unit.widgets import snapshots
 from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
-from workbench.plots.maps import MOST_BOXES
+from workbench.plots.sheets import MOST_BOXES
 from workbench.report.colors import BAD, HUES
 
 MB = snapshots.MB

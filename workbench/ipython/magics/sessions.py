@@ -156,7 +156,7 @@ class SessionMagics(NotebookMagics):
                     ("huge pages", "" if engine.can.huge_pages else engine.ask(HugePages())),
                     ("can't", facts.lacks_text(engine.can.lacking().values())),
                 ]
-                print(cards.of_snapshot(engine.ask(Summary()), more).text())
+                print(cards.of_snapshot(engine.ask(Summary()), more))
         return None
 
     def _document(self, action: str, wanted: str, begin: int) -> json.Document:
