@@ -119,9 +119,30 @@ def test_ctrl_c_stops_all_and_keeps_what_was_done(start: Starts, gate: Gate) -> 
     assert rest == ""
 
 
+def test_parameters_of_a_file_and_a_cell_that_takes_too_long(
+    start: Starts, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("values") / "values.json"
+    file.write_text('{"n": [1, {"m": NaN, "t": true}], "k": 2}')
+    cells = ["n = k = 0", "print(n[1]['t'], k)", "import threading; threading.Event().wait()"]
+    running = start(cells, "-f", str(file), "-p", "k", "3", "--timeout", "2", "--verbose")
+    assert "True 3\n" in running.lines()  # as the cell prints it
+    status, errors = running.ended()
+    assert status == 1
+    assert "longer than 2" in errors
+    assert running.cells()[1].source == (
+        "# Parameters\nn = [1, {'m': float(\"nan\"), 't': True}]\nk = 3"
+    )
+
+
 def test_what_can_not_begin(tmp_path: Path) -> None:
     notebooks.write(tmp_path / "a.ipynb", ["1"])
-    for words in (["none.ipynb"], ["a.ipynb", "-p", "a-b", "1"], ["a.ipynb", "-o", "no/b.ipynb"]):
+    for words in (
+        ["none.ipynb"],
+        ["a.ipynb", "-p", "a-b", "1"],
+        ["a.ipynb", "-o", "no/b.ipynb"],
+        ["a.ipynb", "-f", "none"],
+    ):
         done = run("run", str(tmp_path / words[0]), *words[1:])
         assert (done.status, done.output) == (2, "")
         assert any(word in done.errors for word in words)

@@ -154,6 +154,8 @@ def command_parser() -> ArgumentParser:
     text = "a variable that is set after the cell tagged `parameters`"
     of = ("NAME", "VALUE")
     run.add_argument("-p", nargs=2, metavar=of, action="append", default=[], help=text)
+    text = "a JSON file with an object of such variables; `-p` comes after it"
+    run.add_argument("-f", "--parameters", metavar="FILE", help=text)
     run.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="for each cell")
     run.add_argument("--verbose", action="store_true", help="print what the running cell prints")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
@@ -23,15 +25,37 @@ def value_of(word: str) -> Any:
     return {"True": True, "False": False, "None": None}.get(word, word)
 
 
+def read_values(path: Path) -> dict[str, Any]:
+    """Return the values of a JSON file by name. WorkbenchError if it has none."""
+    try:
+        values = json.loads(path.read_bytes())
+    except OSError as error:
+        raise WorkbenchError(unusable_text(str(path), error.strerror or str(error))) from None
+    except (ValueError, RecursionError) as error:
+        raise WorkbenchError(unusable_text(str(path), f"it isn't JSON ({error})")) from None
+    if not isinstance(values, dict):
+        raise WorkbenchError(unusable_text(str(path), "it has to be an object: names and values"))
+    return values
+
+
 def source_of(values: Mapping[str, Any]) -> str:
     """Return the cell's code. WorkbenchError if one of the names isn't a variable's."""
     lines = ["# Parameters"]
     for name, value in values.items():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise WorkbenchError(unusable_text(repr(name), "it is no name of a variable"))
-        is_literal = not isinstance(value, float) or math.isfinite(value)
-        lines.append(f"{name} = {value!r}" if is_literal else f'{name} = float("{value}")')
+        lines.append(f"{name} = {_literal(value)}")
     return "\n".join(lines)
+
+
+def _literal(value: Any) -> str:
+    """Return a value of JSON's types as Python's code."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_literal(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    is_number = not isinstance(value, float) or math.isfinite(value)
+    return repr(value) if is_number else f'float("{value}")'
 
 
 def inject(cells: list[Any], cell: Any) -> None:

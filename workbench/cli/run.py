@@ -14,7 +14,7 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from workbench.cli.execution import Execution
-from workbench.cli.parameters import INJECTED, inject, source_of, value_of
+from workbench.cli.parameters import INJECTED, inject, read_values, source_of, value_of
 from workbench.errors import WorkbenchError
 from workbench.report import notebook_run as words
 
@@ -27,7 +27,8 @@ def run(given: Namespace) -> int:
     target = Path(given.output or source.with_name(f"{source.stem}.executed.ipynb"))
     try:
         notebook = _read(source)
-        if values := {name: value_of(word) for name, word in given.p}:
+        values = read_values(Path(given.parameters)) if given.parameters else {}
+        if values := values | {name: value_of(word) for name, word in given.p}:
             cell = new_code_cell(source_of(values), id=INJECTED, metadata={"tags": [INJECTED]})
             if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
                 del cell["id"]
