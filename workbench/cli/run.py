@@ -79,7 +79,8 @@ class _Shown(Execution):
         place, is_replaced = f"{number}/{len(self.cells)}", sys.stdout.isatty() and not self.verbose
         line = words.cell_line(place, self.cells[number - 1].source, seconds, is_good)
         if is_replaced:
-            line = f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}"
+            columns = shutil.get_terminal_size().columns - 1
+            line = f"\r\x1b[K{words.fitted(line, columns)}"
         if seconds is not None or is_replaced or self.verbose:
             is_open = is_replaced and seconds is None
             print(line, end="" if is_open else "\n", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from workbench.format import human_seconds, human_time, listed, printable
+from workbench.report.markup import width_of
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -15,6 +16,14 @@ def cell_line(place: str, code: str, seconds: float | None, is_good: bool) -> st
     first = code.strip().partition("\n")[0]
     time = "" if seconds is None else human_seconds(seconds)
     return printable(f"{sign} {place:<7} {time:>7}  {first}")
+
+
+def fitted(line: str, columns: int) -> str:
+    """Return as much of a line as a terminal has columns for: a wrapped one isn't replaced."""
+    line = line.replace("\t", " ")[:columns]
+    while line and width_of(line) > columns:
+        line = line[:-1]
+    return line
 
 
 def waiting_line(names: list[str]) -> str:
