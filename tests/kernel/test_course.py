@@ -218,6 +218,7 @@ def test_answers_are_told_from_each_other(edition: str, kernel: Kernel) -> None:
     words = words_of(language) if language else ENGLISH
     states = {name: sentence.within(words) for name, (sentence, _) in STATES.items()}
     exercise = task = guess = ""
+    kernel.ok(f"%cd -q {path.parent}")  # as Jupyter starts it: files are beside the notebook
     try:
         for cell in code_cells(path):
             tags = cell.metadata.get("tags", ())
