@@ -25,7 +25,8 @@ def test_a_program_works_beside_a_person(session: Kernel, runtime_dir: str) -> N
             seen = await call("run", code="theirs = mine + 1\ntheirs", wait=TIMEOUT)
             assert seen["output"]["text"] == "2\n"
             assert await beside(lambda: session.value("theirs")) == "2"
-            await beside(lambda: session.start(FOREVER))
+            mine = session.start(f"print('begun', flush=True)\n{FOREVER}")
+            await beside(lambda: session.until(mine.text))
             waits = await call("run", code="mine = 3", wait=0.01)
             assert waits["state"] == "queued"
             await beside(session.interrupt)

@@ -105,12 +105,15 @@ def test_what_runs_is_stopped_and_what_waits_goes_on(tmp_path: Path) -> None:
 def test_variables_survive_the_kernel_and_the_server(tmp_path: Path) -> None:
     async def test() -> None:
         async with server(tmp_path, stays=True) as call:
-            await call("run", code="x = {'k': [1]}\ny = x['k']", wait=TIMEOUT)
-            code = f"import os\nos.kill(os.getpid(), {int(signal.SIGKILL)})"
-            died = await call("run", code=code, wait=TIMEOUT)
-            assert died["state"] == "died"
+            code = "import os\nx = {'k': [1]}\ny = x['k']\nos.getpid()"
+            made = await call("run", code=code, wait=TIMEOUT)
+            endless = await call("run", code="import signal\nsignal.pause()", wait=0.1)
+            os.kill(int(made["output"]["text"]), signal.SIGKILL)
             again = await call("run", code="x['k'] is y, x", wait=TIMEOUT)
+            while again["state"] == "died":  # its death wasn't noted yet
+                again = await call("run", code="x['k'] is y, x", wait=TIMEOUT)
             assert again["output"]["text"] == "(True, {'k': [1]})\n"
+            assert (await call("job", handle=endless["handle"]))["state"] == "died"
         async with server(tmp_path) as call:
             again = await call("run", code="x['k'] is y, x", wait=TIMEOUT)
             assert again["output"]["text"] == "(True, {'k': [1]})\n"

@@ -122,19 +122,19 @@ class KernelConnection:
     def __init__(
         self,
         client: Any,
-        pid: int | None,
         on_other: Callable[[str, Message], None],
         manager: AsyncKernelManager | None = None,
+        pid: int | None = None,
     ) -> None:
-        self.client, self.pid = client, pid
-        self._manager = manager
+        self.client = client
         self._on_other = on_other
+        self._manager, self._pid = manager, pid  # it has one of them
         self._sent: dict[str, SentCode] = {}  # by message
         self._tasks = [
             asyncio.create_task(self._listen(client.get_iopub_msg, self._on_output)),
             asyncio.create_task(self._listen(client.get_shell_msg, self._on_reply)),
-            asyncio.create_task(self._watch()),
         ]
+        self._watching = asyncio.create_task(self._watch())
         self._interrupts: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -178,7 +178,7 @@ class KernelConnection:
                     raise
             else:
                 break
-        return cls(client, getattr(manager.provisioner, "pid", None), on_other, manager)
+        return cls(client, on_other, manager)
 
     @classmethod
     def join(cls, pid: int, on_other: Callable[[str, Message], None]) -> Self:
@@ -189,14 +189,13 @@ class KernelConnection:
         client = AsyncKernelClient(connection_file=connection_file(pid))
         client.load_connection_file()
         client.start_channels()
-        return cls(client, pid, on_other)
+        return cls(client, on_other, pid=pid)
 
-    async def is_alive(self) -> bool:
-        """True if the kernel is there."""
-        if self._manager is not None:
-            return bool(await self._manager.is_alive())
-        stat = stat_of(self.pid)
-        return bool(stat) and stat[0] not in "ZX"
+    @property
+    def is_alive(self) -> bool:
+        """True until the kernel's death was noted on all that it ran: what is sent meanwhile has
+        died, too."""
+        return not self._watching.done()
 
     def send(self, sent: SentCode) -> None:
         """Have code executed, after what was sent before."""
@@ -226,12 +225,12 @@ class KernelConnection:
         with suppress(RuntimeError, ProcessLookupError):  # it has ended
             if self._manager is not None:
                 await self._manager.interrupt_kernel()
-            elif self.pid is not None:
-                os.kill(self.pid, signal.SIGINT)
+            elif self._pid is not None:
+                os.kill(self._pid, signal.SIGINT)
 
     async def close(self, grace: float = 0.0) -> None:
         """End the kernel, if it was started here; ``grace``: seconds that it has for that."""
-        for task in self._tasks:
+        for task in (*self._tasks, self._watching):
             task.cancel()
         self.client.stop_channels()
         await asyncio.gather(*self._interrupts)
@@ -243,11 +242,17 @@ class KernelConnection:
 
     async def _watch(self) -> None:
         """Note the kernel's death on all that it ran."""
-        while await self.is_alive():
+        while await self._is_there():
             await asyncio.sleep(ALIVE)
         for sent in self._sent.values():
             sent.end("died")
         self._sent.clear()
+
+    async def _is_there(self) -> bool:
+        if self._manager is not None:
+            return bool(await self._manager.is_alive())
+        stat = stat_of(self._pid)
+        return bool(stat) and stat[0] not in "ZX"
 
     @staticmethod
     async def _listen(get: Any, take: Callable[[Message], None]) -> None:

@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SessionError
-from workbench.kernels.connection import KernelConnection, Message, SentCode
+from workbench.kernels.connection import START, KernelConnection, Message, SentCode
 from workbench.mcp_server.outputs import RunOutput, error_of
-
-START = 60.0
-"""Seconds that loading the extension may take."""
 
 MOST_RUNS = 1000
 """Runs that are remembered, with their output."""
@@ -68,7 +65,7 @@ class DrivenKernel:
     def __init__(self, pid: int | None = None) -> None:
         self._persons = pid
         self._connection: KernelConnection | None = None
-        self._beginning: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
         self.runs: dict[int, AgentRun] = {}
         self.others: dict[str, Any] | None = None  # a cell that somebody else runs, and since when
@@ -80,11 +77,11 @@ class DrivenKernel:
     async def _start(self) -> KernelConnection:
         """Return a connection to a kernel. SessionError if there is none, or it doesn't answer."""
         async with self._starting:
-            if self._connection is None or not await self._connection.is_alive():
+            if not self.is_alive:
                 await self._drop()
                 try:
                     await self._open()
-                except (SessionError, RuntimeError, OSError, TimeoutError) as error:
+                except (SessionError, RuntimeError, OSError, LookupError) as error:
                     await self._drop()
                     why = str(error) or "it doesn't answer"
                     raise SessionError(f"There is no kernel: {why}") from None
@@ -116,8 +113,9 @@ class DrivenKernel:
         await asking.over.wait()
         self.address = asking.answer or self.address
 
-    async def is_alive(self) -> bool:
-        return self._connection is not None and await self._connection.is_alive()
+    @property
+    def is_alive(self) -> bool:
+        return self._connection is not None and self._connection.is_alive
 
     async def _drop(self) -> None:
         if self._connection is not None:
@@ -185,5 +183,5 @@ class DrivenKernel:
     def _in_background(self, work: Any) -> None:
         """Have something done that nobody waits for."""
         task = asyncio.create_task(work)
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

@@ -215,7 +215,7 @@ class ToolServer:
 
     async def close(self) -> None:
         """Leave the session: it is kept, with what runs there, unless the kernel has left it."""
-        if self._engine is not None and await self._kernel.is_alive():
+        if self._engine is not None and self._kernel.is_alive:
             from workbench import api
 
             with contextlib.suppress(SessionError):
